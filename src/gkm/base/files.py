@@ -1,0 +1,71 @@
+"""Files and directories that are either whole or absent, also after a power cut.
+
+The pattern everywhere in GKM: write beside the target, fsync, rename, fsync the parent.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and creations inside `path` durable (fsync(2) on the directory)."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Replace the file at `path` with `data`: readers see the old bytes or the new ones, never a mixture.
+
+    The parent directory must exist. Raises `OSError` and leaves no temporary file behind.
+    """
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def remove_tree(path: Path) -> None:
+    """Delete `path` and all below it, read-only directories included; a path that is gone is no error.
+
+    Links are removed, never followed. Raises `OSError` for anything that stays.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+            return
+        shutil.rmtree(path, onerror=_mend)
+
+
+def _mend(
+    _: Callable[..., object], name: str, failure: tuple[type[BaseException], BaseException, object]
+) -> None:
+    """`shutil.rmtree` failed at `name`: open what its owner may open, and try once more."""
+    error = failure[1]
+    if isinstance(error, FileNotFoundError):
+        return
+    if not isinstance(error, PermissionError):
+        raise error
+    path = Path(name)
+    path.parent.chmod(0o700)
+    if stat.S_ISDIR(path.lstat().st_mode):
+        path.chmod(0o700)
+        shutil.rmtree(path)
+    else:
+        path.unlink()
