@@ -1,0 +1,83 @@
+"""A directory whose content has a limit of its own in bytes and files: a sparse ext4 image, loop-mounted.
+
+Without a journal, for nothing in it outlives the machine's next boot. mkfs takes 6 ms, the mount 7 to 11 ms
+(Linux 6.18); dropping it is one unlink, however many files were made in it.
+"""
+
+import errno
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from gkm.store.errors import MountError, disk_error
+from gkm.store.linux import mountinfo, syscalls
+from gkm.store.linux.loop import loop_device
+from gkm.store.overlay import unmount
+
+_BLOCK = 4096
+_INODE = 256
+_OVERHEAD = 1 << 20
+"""Bytes that ext4 keeps for itself in the smallest image: superblock, bitmaps, root and lost+found."""
+
+
+class Bounds(NamedTuple):
+    """What a workload may add."""
+
+    bytes: int
+    files: int
+
+    def and_also(self, *, bytes: int, files: int) -> "Bounds":  # noqa: A002  the field's name
+        """Room for this many more, each file rounded up to a block."""
+        return Bounds(self.bytes + bytes + files * _BLOCK, self.files + files)
+
+
+class UnboundedError(MountError):
+    """No bounded directory can be had here (no loop devices, no mkfs.ext4); a plain one has to do."""
+
+
+def mount_bounded(image: Path, directory: Path, bounds: Bounds) -> None:
+    """Make the file `image` and mount it at the empty `directory`, ``nosuid,nodev``.
+
+    Raises:
+        UnboundedError: it cannot be done here. `image` is gone again.
+        StoreFullError, StoreError: the disk failed.
+    """
+    try:
+        _make(image, bounds)
+        with loop_device(image) as device:
+            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOATIME
+            syscalls.mount(device, directory, "ext4", flags, "errors=remount-ro")
+    except OSError as error:
+        image.unlink(missing_ok=True)
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}:
+            raise disk_error(error, "making a bounded directory", image) from error
+        raise UnboundedError(f"no bounded directory can be had: {error}") from error
+    except UnboundedError:
+        image.unlink(missing_ok=True)
+        raise
+
+
+def unmount_all(directory: Path) -> None:
+    """Undo every mount at or below `directory`. Who still reads there keeps what he has open.
+
+    Raises `MountError`.
+    """
+    for entry in reversed(mountinfo.mounts()):
+        if Path(entry.target).is_relative_to(directory):
+            unmount(entry.target, lazily=True)
+
+
+def _make(image: Path, bounds: Bounds) -> None:
+    size = bounds.bytes + bounds.files * _INODE + _OVERHEAD
+    fd = os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(fd, size + -size % _BLOCK)
+    finally:
+        os.close(fd)
+    command = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^resize_inode", "-m", "0", "-b", str(_BLOCK)]
+    command += ["-N", str(bounds.files + 16), "-I", str(_INODE)]
+    command += ["-E", "nodiscard,lazy_itable_init=1", str(image)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnboundedError(f"mkfs.ext4 failed (exit status {done.returncode}): {done.stderr.strip()}")

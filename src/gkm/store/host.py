@@ -1,0 +1,275 @@
+"""Views that a service makes for workloads it does not start, and that outlive the service.
+
+The journal stands in the store, where it keeps the tree from being collected; everything that is mounted lies
+below `place`, a directory of the caller's choice, since mounts elsewhere may not be seen by the workload::
+
+    STORE/mounts/ID/journal.json    written first, thrown away last
+    PLACE/ID/image                  the bounded filesystem, where one can be had
+    PLACE/ID/fs/                    where it is mounted, else a plain directory
+    PLACE/ID/fs/layer/              the relocation layer: there it costs no disk, and goes with the image
+    PLACE/ID/fs/upper, work         mode overlay
+    PLACE/ID/fs/view                mode copy: the copy itself, bound to the target
+
+Each function may be killed at any step: what the journal says, what is mounted and what lies at `place` suffice
+to go on (`drop`), and doing anything again changes nothing.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gkm.store.bounded import Bounds, UnboundedError, mount_bounded, unmount_all
+from gkm.store.claims import claim
+from gkm.store.errors import MountError, StoreError, TreeMissingError, disk_error
+from gkm.store.journal import Journal, current_boot, read_journal, this_process, write_journal
+from gkm.store.layout import Layout
+from gkm.store.linux import mountinfo, syscalls
+from gkm.store.locks import locked
+from gkm.store.mode import Mode
+from gkm.store.overlay import Overlay, mount_overlay
+from gkm.store.plain_copy import fill_view
+from gkm.store.relocated import write_relocation_layer
+from gkm.store.sealed import SealedTree
+from gkm.store.trash import throw_away
+from gkm.store.usetime import mark_used
+
+if TYPE_CHECKING:
+    from gkm.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What view is wanted."""
+
+    tree: SealedTree | None
+    """None: an empty view that starts cold."""
+    target: Path
+    """Absolute, without links; it and its parents are made."""
+    place: Path
+    """Below which the view's mounts and uppers lie; the same one for all views of a service."""
+    mode: Mode
+    """``overlay``, or ``copy`` for a filesystem that can be idmapped."""
+    seen_as: str | None
+    """The path at which the workload will see it, for relocation; None leaves the image's paths."""
+    bounds: Bounds
+    read_only: bool = False
+    context: str | None = None
+    """The SELinux label of all its files, where SELinux is on."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedView:
+    """A view as its journal tells of it."""
+
+    directory: Path
+    journal: Journal
+
+    @property
+    def target(self) -> Path:
+        """Where the workload sees it."""
+        return Path(self.journal.target)
+
+    @property
+    def private(self) -> Path:
+        """The filesystem that holds what the workload adds."""
+        return self.journal.private_directory(self.directory)
+
+    @property
+    def upper(self) -> Path:
+        """What the workload added or changed; in mode ``copy`` beside what it found. Hostile content."""
+        return self.private / ("view" if self.journal.mode is Mode.COPY else "upper")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `upper` has a limit of its own."""
+        return (self.private.parent / "image").exists()
+
+
+def host(store: "Store", wish: Wish) -> HostedView:
+    """Make the view and mount it at its target.
+
+    Raises:
+        TreeMissingError: the tree was collected meanwhile.
+        MountError: the kernel refused.
+        StoreFullError, StoreError: the disk failed. After any error nothing is left behind.
+    """
+    layout, tree = store.layout, wish.tree
+    try:
+        owned = claim(layout, layout.mounts)
+    except OSError as error:
+        raise disk_error(error, "preparing a mount", layout.root) from error
+    journal = Journal(
+        version=1,
+        mode=wish.mode,
+        target=str(wish.target),
+        digest=None if tree is None else tree.digest,
+        made_directories=(),
+        persistent=True,
+        owner=this_process(),
+        boot_id=current_boot(),
+        private=str(wish.place / owned.path.name / "fs"),
+        notes=dict(wish.notes),
+    )
+    view = HostedView(owned.path, journal)
+    try:
+        _write_journal(layout, view, tree)
+        _write_files(view, wish)
+        _mount(view, wish)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            wish.target.rmdir()
+        drop(layout, view)
+        if isinstance(error, OSError):
+            raise disk_error(error, "preparing a mount", wish.place) from error
+        raise
+    finally:
+        owned.close()
+    return view
+
+
+def hosted_views(layout: Layout, place: Path) -> list[HostedView]:
+    """The views below `place`, those being made at this moment too; one whose journal is damaged is not among
+    them. Raises `OSError`.
+    """
+    found = []
+    for directory in layout.mounts.iterdir():
+        with contextlib.suppress(StoreError):
+            journal = read_journal(directory)
+            if journal is not None and journal.private is not None:
+                private = Path(journal.private)
+                if private.parent.parent == place:
+                    found.append(HostedView(directory, journal))
+    return found
+
+
+def mark(view: HostedView, state: str) -> HostedView:
+    """Write down that `view` is gone from its target: ``ended`` or ``detached``, see `Journal.state`.
+
+    Raises `OSError`.
+    """
+    assert state in {"ended", "detached"}
+    journal = msgspec.structs.replace(view.journal, state=state)
+    write_journal(view.directory, journal)
+    return HostedView(view.directory, journal)
+
+
+def drop(layout: Layout, view: HostedView) -> None:
+    """Delete all files of a view that is gone from its target. Raises `MountError`, `OSError`."""
+    drop_place(view.private.parent)
+    throw_away(layout, view.directory)
+
+
+def drop_place(directory: Path) -> None:
+    """Delete ``PLACE/ID``, of which no journal may tell any more. Raises `MountError`, `OSError`."""
+    unmount_all(directory)
+    with contextlib.suppress(FileNotFoundError):
+        # With the image everything hostile is gone; a plain directory is walked by descriptors, no link followed.
+        shutil.rmtree(directory)
+
+
+def strays(layout: Layout, place: Path) -> list[Path]:
+    """Directories below `place` without a journal and without a mount that needs them. Raises `OSError`."""
+    mounts = mountinfo.mounts()
+    return [
+        path
+        for path in place.iterdir()
+        if not (layout.mounts / path.name).exists() and not _is_needed(path, mounts)
+    ]
+
+
+def _is_needed(path: Path, mounts: tuple[mountinfo.MountEntry, ...]) -> bool:
+    """Whether a mount elsewhere shows what lies in ``PLACE/ID``: as its upper, or as a copy bound to it."""
+    devices = {entry.source for entry in mounts if Path(entry.target).is_relative_to(path)}
+    elsewhere = [entry for entry in mounts if not Path(entry.target).is_relative_to(path)]
+    return any(
+        f"upperdir={path}/fs/upper," in f"{entry.options},"
+        if entry.fstype == "overlay"
+        else entry.source in devices
+        for entry in elsewhere
+    )
+
+
+def _write_journal(layout: Layout, view: HostedView, tree: SealedTree | None) -> None:
+    if tree is None:
+        write_journal(view.directory, view.journal)
+        return
+    # Under this lock collection cannot pass between the look at the tree and the journal that holds it.
+    with locked(layout.digest_lock(tree.digest), shared=True):
+        if not tree.path.is_dir():
+            raise TreeMissingError(f"{tree.digest} is no longer in the store: stage the image again")
+        write_journal(view.directory, view.journal)
+        mark_used(layout, tree.digest)
+
+
+def _write_files(view: HostedView, wish: Wish) -> None:
+    tree, private = wish.tree, view.private
+    private.parent.mkdir(mode=0o700, parents=True)
+    private.mkdir(mode=0o700)
+    bounds = _with_layer(wish)
+    if tree is not None and wish.mode is Mode.COPY:
+        bounds = bounds.and_also(bytes=tree.bytes, files=2 * tree.record.files)
+    with contextlib.suppress(UnboundedError):
+        mount_bounded(private.parent / "image", private, bounds)
+        private.chmod(0o700)
+    view.upper.mkdir()
+    view.upper.chmod(0o777)  # it decides who may write in the view's root: any uid
+    layer = _layer(view)
+    if tree is None:
+        layer.mkdir()
+    elif wish.seen_as is not None:
+        write_relocation_layer(tree, wish.seen_as, layer)
+    if wish.mode is Mode.COPY:
+        fill_view(_lowers(view, tree), view.upper, open_to_all=True)
+    else:
+        (private / "work").mkdir(mode=0o700)
+
+
+def _with_layer(wish: Wish) -> Bounds:
+    """What the workload may add, and room for the relocation layer: a file of it may be longer than its original
+    by some paths, and stands in a directory of its own."""
+    if wish.tree is None or wish.seen_as is None:
+        return wish.bounds
+    names = {record.file for found in wish.tree.inventory.formats for record in found.relocatable}
+    size = sum((wish.tree.path / name).stat().st_size for name in names)
+    return wish.bounds.and_also(bytes=4 * size, files=2 * len(names) + 1)
+
+
+def _mount(view: HostedView, wish: Wish) -> None:
+    wish.target.mkdir(parents=True, exist_ok=True, mode=0o750)
+    if wish.mode is Mode.COPY:
+        _bind(view.upper, wish.target, read_only=wish.read_only)
+        return
+    overlay = Overlay(
+        str(wish.target),
+        tuple(map(str, _lowers(view, wish.tree))),
+        str(view.upper),
+        str(view.private / "work"),
+    )
+    mount_overlay(overlay, user=False, read_only=wish.read_only, context=wish.context)
+
+
+def _bind(source: Path, target: Path, *, read_only: bool) -> None:
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | (syscalls.MS_RDONLY if read_only else 0)
+    try:
+        # The first call takes no other flags (mount(2)), so they are set on the copy itself: its binding at the
+        # target inherits them, and is never there without.
+        syscalls.mount(str(source), source, None, syscalls.MS_BIND, "")
+        syscalls.mount("none", source, None, syscalls.MS_BIND | syscalls.MS_REMOUNT | flags, "")
+        syscalls.mount(str(source), target, None, syscalls.MS_BIND, "")
+    except OSError as error:
+        raise MountError(f"binding a copy to {target}: {error.strerror}") from error
+
+
+def _layer(view: HostedView) -> Path:
+    return view.private / "layer"
+
+
+def _lowers(view: HostedView, tree: SealedTree | None) -> tuple[Path, ...]:
+    trees = () if tree is None else tree.lower_directories()
+    return (_layer(view), *trees) if _layer(view).is_dir() else trees

@@ -1,0 +1,143 @@
+"""A view of a sealed tree, file by file, up to but not including the mount."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gkm.store.claims import claim
+from gkm.store.errors import TreeMissingError, disk_error
+from gkm.store.journal import Journal, current_boot, this_process, write_journal
+from gkm.store.locks import locked
+from gkm.store.mode import Mode
+from gkm.store.overlay import is_mounted, unmount
+from gkm.store.prepared import PreparedMount
+from gkm.store.relocated import write_relocation_layer
+from gkm.store.sealed import SealedTree
+from gkm.store.target import (
+    check_target,
+    empty_directory,
+    make_directories,
+    missing_directories,
+    remove_directories,
+    resolve_target,
+)
+from gkm.store.trash import throw_away
+from gkm.store.usetime import mark_used
+
+__all__ = ["PreparedMount", "discard", "prepare", "prepared_mount"]
+
+if TYPE_CHECKING:
+    from gkm.store.store import Store
+
+
+def prepare(
+    store: "Store",
+    tree: SealedTree | None,
+    *,
+    target: Path | None = None,
+    mode: Mode | None = None,
+    persistent: bool = False,
+) -> PreparedMount:
+    """Write all files of a new view of `tree`, or of an empty one that starts cold (None).
+
+    It appears at `target`, made if needed, or at a private directory in the store. `mode` is the store's best
+    unless given. A view that is not `persistent` is thrown away by the next opening of the store once its
+    owner is dead. Call `discard` when done; `prepared_mount` does.
+
+    Raises:
+        TargetError: nothing can be mounted at `target`.
+        TreeMissingError: the tree was collected meanwhile.
+        StoreError: the disk failed; nothing is left behind.
+    """
+    mode = store.probe_modes().mode if mode is None else mode
+    layout = store.layout
+    made: tuple[Path, ...] = ()
+    if target is not None:
+        target = resolve_target(target, layout.root)
+        check_target(target, mode)
+        made = missing_directories(target)
+    try:
+        owned = claim(layout, layout.mounts)
+    except OSError as error:
+        raise disk_error(error, "preparing a mount", layout.root) from error
+    view = owned.path / "view" if target is None else target
+    journal = Journal(
+        version=1,
+        mode=mode,
+        target=str(view),
+        digest=None if tree is None else tree.digest,
+        made_directories=tuple(str(path) for path in made),
+        persistent=persistent,
+        owner=this_process(),
+        boot_id=current_boot(),
+    )
+    prepared = PreparedMount(layout, owned, journal, tree)
+    try:
+        _write(prepared, own_view=target is None)
+    except BaseException as error:
+        discard(prepared)
+        if isinstance(error, OSError):
+            raise disk_error(error, "preparing a mount", layout.root) from error
+        raise
+    return prepared
+
+
+def _write(prepared: PreparedMount, *, own_view: bool) -> None:
+    tree = prepared.tree
+    if tree is None:
+        write_journal(prepared.directory, prepared.journal)
+    else:
+        # Under this lock collection cannot pass between the look at the tree and the journal that holds it.
+        with locked(prepared.layout.digest_lock(tree.digest), shared=True):
+            if not tree.path.is_dir():
+                raise TreeMissingError(f"{tree.digest} is no longer in the store: stage the image again")
+            write_journal(prepared.directory, prepared.journal)
+            mark_used(prepared.layout, tree.digest)
+    make_directories(tuple(Path(path) for path in prepared.journal.made_directories))
+    if own_view:
+        prepared.target.mkdir()
+        prepared.target.chmod(0o755)
+        prepared.directory.chmod(0o711)  # any uid may pass to the view; what is beside it is closed
+    private = prepared.upper.parent
+    private.mkdir(mode=0o700)
+    prepared.work.mkdir(mode=0o700)
+    prepared.upper.mkdir()
+    prepared.upper.chmod(0o777)  # the upper decides who may write in the view's root: any uid
+    if tree is None:
+        prepared.layer.mkdir()
+    else:
+        write_relocation_layer(tree, str(prepared.target), prepared.layer)
+
+
+def discard(prepared: PreparedMount) -> None:
+    """Throw a view away, its upper too, and directories that were made for it. One that is still attached, after
+    an error, is detached without waiting for its users.
+
+    Raises:
+        MountError: it could not be detached.
+        OSError: the store's directory cannot be changed.
+    """
+    if prepared.mode is Mode.COPY:
+        empty_directory(prepared.target)
+    elif is_mounted(str(prepared.target), str(prepared.upper)):
+        unmount(str(prepared.target), lazily=True)
+    remove_directories(tuple(Path(path) for path in prepared.journal.made_directories))
+    throw_away(prepared.layout, prepared.directory)
+    prepared.claim.close()
+
+
+@contextmanager
+def prepared_mount(
+    store: "Store",
+    tree: SealedTree | None,
+    *,
+    target: Path | None = None,
+    mode: Mode | None = None,
+) -> Iterator[PreparedMount]:
+    """`prepare` for the length of a block, whatever ends it."""
+    prepared = prepare(store, tree, target=target, mode=mode)
+    try:
+        yield prepared
+    finally:
+        discard(prepared)

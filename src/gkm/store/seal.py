@@ -1,0 +1,110 @@
+"""Sealing: an unpacked directory becomes a sealed tree, in one rename."""
+
+import errno
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from gkm.base.files import sync_directory
+from gkm.caches.scan import scan
+from gkm.store.layout import Layout
+from gkm.store.linux.syscalls import syncfs
+from gkm.store.sealed import FILES, Record, SealedFile, SealedTree, write_record
+from gkm.store.trash import throw_away
+
+
+class WrittenFile(Protocol):
+    """What unpacking says of each file it wrote (`gkm.images.treewrite.UnpackedFile`)."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the tree's root."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+
+    @property
+    def digest(self) -> str:
+        """Of its content."""
+
+    @property
+    def executable(self) -> bool:
+        """Whether it was packed executable."""
+
+
+def seal(
+    layout: Layout,
+    directory: Path,
+    written: Iterable[WrittenFile],
+    *,
+    digest: str,
+    image: str,
+    labels: dict[str, str],
+) -> SealedTree:
+    """Make `directory`, whose ``files`` were just unpacked, the sealed tree of `digest`.
+
+    Call it with the digest's lock held. Everything is on the disk before the rename, so a tree that is there
+    is whole, also after a power cut.
+
+    Raises:
+        OSError: the disk failed.
+        UsageError: the tree is none that `gkm.caches.scan` takes.
+    """
+    listing = tuple(SealedFile(f.path, f.digest, f.bytes, f.executable) for f in written)
+    files = directory / FILES
+    inventory = scan(files)
+    _link_identical(files, listing)
+    files.chmod(0o777)  # like all below it: any uid writes through an overlay, whose parent is closed
+    record = Record(
+        version=1,
+        digest=digest,
+        image=image,
+        labels=labels,
+        bytes=sum(file.bytes for file in listing),
+        files=len(listing),
+        staged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    write_record(directory, record, inventory, listing)
+    _sync(directory)
+    final = layout.tree(digest)
+    throw_away(layout, final)  # there is none, but for what was damaged by hand
+    directory.rename(final)
+    sync_directory(layout.trees)
+    return SealedTree(final, record)
+
+
+def _link_identical(files: Path, listing: Iterable[SealedFile]) -> None:
+    """Make one file of all with the same content and mode.
+
+    Shared objects stay apart: the dynamic loader takes two names of one inode for one library (it compares
+    st_dev and st_ino), and a workload that loads both would share what is static in them.
+    """
+    first: dict[tuple[str, bool], Path] = {}
+    for file in listing:
+        name = PurePosixPath(file.path).name
+        if name.endswith(".so") or ".so." in name:
+            continue
+        path = files / file.path
+        same = first.setdefault((file.digest, file.executable), path)
+        if same is path:
+            continue
+        twin = files.parent / "twin"
+        try:
+            os.link(same, twin)
+        except OSError as error:
+            if error.errno != errno.EMLINK:
+                raise
+            first[file.digest, file.executable] = path  # this inode can have no more names
+            continue
+        twin.replace(path)
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        syncfs(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,39 @@
+"""Reading /proc/self/mountinfo, whatever paths it holds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gkm.store.linux.mountinfo import MountEntry, mounts, parse_mountinfo
+
+# The kernel escapes these four in paths (fs/proc_namespace.c, mangle).
+ESCAPED = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
+names = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1)
+
+
+def written(text: str) -> str:
+    return "".join(ESCAPED.get(char, char) for char in text)
+
+
+def test_optional_fields_of_any_number_are_passed_over() -> None:
+    text = (
+        "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue\n"
+        "40 35 0:39 / /view rw,nosuid,nodev - overlay gkm rw,lowerdir=/a,upperdir=/b,workdir=/c\n"
+        "not a line of mountinfo\n"
+    )
+    assert parse_mountinfo(text) == (
+        MountEntry("/mnt2", "ext3", "/dev/root", "rw,errors=continue"),
+        MountEntry("/view", "overlay", "gkm", "rw,lowerdir=/a,upperdir=/b,workdir=/c"),
+    )
+
+
+@given(st.lists(names, min_size=1, max_size=5))
+def test_any_path_comes_back(parts: list[str]) -> None:
+    path = "/" + "/".join(parts)
+    line = f"1 2 0:3 / {written(path)} rw - overlay gkm rw,upperdir={written(path)}\n"
+    (entry,) = parse_mountinfo(line)
+    assert entry.target == path
+    assert entry.options == f"rw,upperdir={path}"
+
+
+def test_the_real_one_has_a_root() -> None:
+    assert "/" in {entry.target for entry in mounts()}
