@@ -1,0 +1,1 @@
+"""Whose cache images count: the gate that every digest passes before nodes may have it."""
