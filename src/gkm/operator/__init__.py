@@ -1,0 +1,1 @@
+"""The cluster side: resolve, judge, grant, deliver and aggregate, for GKMCache and ClusterGKMCache alike."""
