@@ -1,0 +1,146 @@
+"""gkm-extract as the agent sees it: started without privileges, listened to, and ended.
+
+The child's words are those of a process that met foreign bytes: lines are bounded, and what does not fit is an
+error. It gets no more of the environment than proxies and certificates, and its credentials over a pipe.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gkm.agent.confinement import Identity
+from gkm.agent.errors import ExtractionCrashedError, ExtractionFailedError
+from gkm.agent.messages import (
+    LINE_LENGTH,
+    MESSAGE_LENGTH,
+    REASON_LENGTH,
+    ExtractRequest,
+    Failed,
+    Moved,
+    Staged,
+    read_event,
+)
+
+_HANDED_ON = frozenset(
+    {"PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "GO_LOG"}
+    | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
+    | {"http_proxy", "https_proxy", "no_proxy", "all_proxy"}
+)
+_LAST_WORDS = 2000
+
+# -I: neither PYTHON* variables nor the working directory say what is imported.
+PROGRAM = (sys.executable, "-I", "-m", "gkm.processes.extract")
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """How children are started. `identity` is None where the agent itself is an ordinary user, whose children
+    have no privileges to lose. One that gives no sign of life for `silent_seconds` is ended."""
+
+    identity: Identity | None = None
+    program: Sequence[str] = PROGRAM
+    silent_seconds: float = 120.0
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    async def extract(self, request: ExtractRequest, moved: Callable[[Moved], None]) -> Staged:
+        """Have a child do what `request` asks for; `moved` hears how it goes.
+
+        However this ends, the child has ended, cancellation included.
+
+        Raises:
+            ExtractionFailedError: the child says why it failed; `reason` is the cause's own word.
+            ExtractionCrashedError: it ended or fell silent without a word, or cannot be started.
+        """
+        process = await self._start()
+        errors = asyncio.create_task(_last_words(process.stderr))
+        try:
+            last = await self._listen(process, request, moved)
+            code = await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await _ended(process)
+            errors.cancel()
+        if isinstance(last, Staged) and code == 0:
+            return last
+        if isinstance(last, Failed):
+            word = last.reason[:REASON_LENGTH]
+            reason = word if word.isascii() and word.isalnum() else ExtractionFailedError.reason
+            raise ExtractionFailedError(last.message[:MESSAGE_LENGTH], reason)
+        words = errors.result() if errors.done() and not errors.cancelled() else ""
+        raise ExtractionCrashedError(
+            f"gkm-extract ended with status {code} while staging {request.image}: {words.strip() or 'no word'}"
+        )
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        # It gives up its privileges itself, first of all (`gkm.agent.confinement`): so it may be started from
+        # where only the agent's user may read.
+        ids = () if self.identity is None else (str(self.identity.uid), str(self.identity.gid))
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(*self.program, "stage", str(os.getpid()), *ids),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LINE_LENGTH,
+                cwd="/",
+                env={name: value for name, value in self.environ.items() if name in _HANDED_ON},
+                umask=0o022,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ExtractionCrashedError(f"gkm-extract cannot be started: {error}") from error
+
+    async def _listen(
+        self, process: asyncio.subprocess.Process, request: ExtractRequest, moved: Callable[[Moved], None]
+    ) -> Staged | Failed | None:
+        """The child's last event; None when it ended without one."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(ConnectionError):  # it died at once; its status and last words say why
+            process.stdin.write(msgspec.json.encode(request))
+            await process.stdin.drain()
+        process.stdin.close()
+        try:
+            while True:
+                async with asyncio.timeout(self.silent_seconds):
+                    data = await process.stdout.readline()
+                if not data:
+                    return None
+                event = read_event(data)
+                if not isinstance(event, Moved):
+                    return event
+                moved(event)
+        except TimeoutError as error:
+            raise ExtractionCrashedError(
+                f"gkm-extract gave no sign of life for {self.silent_seconds} s while staging {request.image}"
+            ) from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ExtractionCrashedError(f"gkm-extract wrote what is no event of its: {error}") from error
+
+
+async def _last_words(stream: asyncio.StreamReader | None) -> str:
+    """The end of what the child writes to stderr, read all the time so that it never blocks on it."""
+    assert stream is not None
+    kept = b""
+    while data := await stream.read(_LAST_WORDS):
+        kept = (kept + data)[-_LAST_WORDS:]
+    return kept.decode(errors="replace")
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the killed child, also when cancelled meanwhile: what it wrote is deleted next."""
+    waiting = asyncio.ensure_future(process.wait())
+    cancelled = False
+    while not waiting.done():
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,0 +1,71 @@
+"""Staging one digest on a node: a child fetches and seals, the agent takes the tree over.
+
+Like `gkm.store.stage`, but nothing foreign is parsed in this process, and the child never sees the store: it
+works in a directory of its own below ``staging/``, with other ids, and is dead before its tree is looked at.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from gkm.agent.adopt import adopt
+from gkm.agent.child import Extractor
+from gkm.agent.messages import ExtractRequest, Moved
+from gkm.store.claims import Claim, claim
+from gkm.store.errors import disk_error
+from gkm.store.layout import Layout
+from gkm.store.locks import waiting_for
+from gkm.store.sealed import SealedTree, read_tree
+from gkm.store.threads import run_to_end
+from gkm.store.trash import throw_away
+from gkm.store.usetime import mark_used
+
+MakeRequest = Callable[[Path], ExtractRequest]
+"""The request, once it is known where the child's store is to be."""
+
+
+async def stage(
+    layout: Layout, extractor: Extractor, digest: str, request: MakeRequest, moved: Callable[[Moved], None]
+) -> SealedTree:
+    """The sealed tree of `digest`; fetched by a child unless it is here, or another process brings it meanwhile.
+
+    A failure, a cancellation or a kill leaves nothing but what the next opening of the store clears away.
+
+    Raises:
+        ExtractionFailedError, ExtractionCrashedError, TreeRefusedError: the child or its tree failed.
+        StoreFullError, StoreError: the disk failed.
+    """
+    try:
+        async with waiting_for(layout.digest_lock(digest)):
+            mark_used(layout, digest)
+            tree = read_tree(layout.tree(digest))
+            if tree is not None:
+                return tree
+            owned = claim(layout, layout.staging)
+            try:
+                child = Layout(_hand_over(layout, owned, extractor))
+                await extractor.extract(request(child.root), moved)
+                return await run_to_end(partial(adopt, layout, child, digest))
+            finally:
+                await run_to_end(partial(_clear, layout, owned))
+    except OSError as error:
+        raise disk_error(error, f"staging {digest}", layout.root) from error
+
+
+def _hand_over(layout: Layout, owned: Claim, extractor: Extractor) -> Path:
+    """An empty directory that belongs to the child. It may pass through ours, whose names only we can list."""
+    directory = owned.path / "store"
+    directory.mkdir(mode=0o700)
+    if extractor.identity is not None:
+        os.chown(directory, extractor.identity.uid, extractor.identity.gid)
+        for way in (owned.path, layout.staging):
+            way.chmod(0o711)
+    return directory
+
+
+def _clear(layout: Layout, owned: Claim) -> None:
+    try:
+        throw_away(layout, owned.path)
+    finally:
+        owned.close()

@@ -1,0 +1,204 @@
+"""Who uses what, and counting of hits and misses: what the CSI driver tells of its views ends up in the reports.
+
+While a view is mounted its opens are observed by a process of their own (`gkm.agent.observing`); now and then,
+and once it is unmounted, a child without privileges compares what the pod wrote with the tree
+(`gkm.agent.counting`). Nothing here raises: counting must never be in a pod's way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gkm.agent.counter import Counter
+from gkm.agent.counting import CountAnswer, CountRequest
+from gkm.agent.observer import Observer
+from gkm.agent.sightings import Sighting
+from gkm.agent.uses import Counted, Use, View, digests_in_use, use_of, with_counts
+from gkm.api.values import Observation
+from gkm.base.errors import GKMError
+from gkm.store.sealed import SealedTree
+from gkm.store.store import Store
+
+_FIRST_COUNT_SECONDS = 2.0
+_LONGEST_COUNT_SECONDS = 120.0
+_OBSERVED_SECONDS = 600.0
+"""A workload that has not opened an entry by then is counted without it (fanotify has its price)."""
+
+_REMEMBERED = 32
+"""Trees whose payloads are kept in memory, the last ones used."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Tracked:
+    view: View
+    tree: SealedTree
+    number: int = 0
+    opened: set[str] = field(default_factory=set)
+    observation: Observation = Observation.NONE
+    active: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Usage:
+    """Keeps `uses` up to date; `changed` is called after each change, `counted` with the last hits and misses of
+    each view."""
+
+    def __init__(
+        self,
+        store: Store,
+        observer: Observer,
+        counter: Counter,
+        *,
+        changed: Callable[[], None],
+        counted: Callable[[int, int], None] = lambda hits, misses: None,  # noqa: ARG005  heard by nobody
+    ) -> None:
+        self.uses: dict[Path, Use] = {}
+        self._store = store
+        self._observer = observer
+        self._counter = counter
+        self._changed = changed
+        self._counted = counted
+        self._tracked: dict[Path, _Tracked] = {}
+        self._payloads: dict[str, tuple[str, ...]] = {}
+
+    async def start(self) -> None:
+        """Have the observer at hand, so that no pod waits for its start."""
+        await self._observer.start()
+
+    def digests(self) -> frozenset[str]:
+        """Digests that pods have mounted."""
+        return digests_in_use(self.uses.values())
+
+    async def mounted(self, view: View, *, restored: bool) -> None:
+        """`view` stands at its target; observation has begun, or cannot, when this returns."""
+        if view.target in self.uses:
+            return
+        self.uses[view.target] = use_of(view)
+        self._changed()
+        tree = self._tree(view)
+        if tree is None:
+            return
+        tracked = _Tracked(view, tree)
+        self._tracked[view.target] = tracked
+        tracked.number = await self._observer.watch(
+            str(view.target),
+            self._payload(tree),
+            mounted=view.mode != "copy",
+            seen=lambda sighting: _note(tracked, sighting, restored=restored),
+            lost=lambda: _lost(tracked),
+        )
+        tracked.tasks = [asyncio.create_task(self._count_now_and_then(tracked))]
+        tracked.tasks.append(asyncio.create_task(self._stop_observing(tracked)))
+
+    async def unmounting(self, view: View) -> None:
+        """Let go of `view`, so that it can be unmounted."""
+        tracked = self._tracked.get(view.target)
+        if tracked is not None:
+            await _end(tracked.tasks)
+            await self._observer.finish(tracked.number)
+
+    async def unmounted(self, view: View) -> None:
+        """`view` is gone; its upper is counted a last time before this returns."""
+        await self.unmounting(view)
+        tracked = self._tracked.pop(view.target, None)
+        if tracked is not None:
+            await self._count(tracked)
+        use = self.uses.pop(view.target, None)
+        if use is not None:
+            if use.pod.hits is not None and use.pod.misses is not None:
+                self._counted(use.pod.hits, use.pod.misses)
+            self._changed()
+
+    async def aclose(self) -> None:
+        """Stop counting; views stay as they are."""
+        for tracked in self._tracked.values():
+            await _end(tracked.tasks)
+        await self._observer.aclose()
+
+    def _tree(self, view: View) -> SealedTree | None:
+        if view.digest is None:
+            return None
+        try:
+            tree = self._store.tree(view.digest)
+            if tree is not None:
+                self._payload(tree)
+        except GKMError as error:
+            _log.warning("%s is not counted: %s", view.target, error)
+            return None
+        return tree
+
+    def _payload(self, tree: SealedTree) -> tuple[str, ...]:
+        """The payloads of all entries of `tree`; read once for all pods that start together."""
+        known = self._payloads.pop(tree.digest, None)
+        if known is None:
+            known = tuple(path for entry in tree.inventory.entries for path in entry.payload)
+        self._payloads[tree.digest] = known
+        while len(self._payloads) > _REMEMBERED:
+            del self._payloads[next(iter(self._payloads))]
+        return known
+
+    async def _count_now_and_then(self, tracked: _Tracked) -> None:
+        """Count while the workload does something new, ever more seldom."""
+        wait = _FIRST_COUNT_SECONDS
+        while True:
+            await tracked.active.wait()
+            await asyncio.sleep(wait)
+            tracked.active.clear()
+            await self._count(tracked)
+            wait = min(wait * 2, _LONGEST_COUNT_SECONDS)
+
+    async def _stop_observing(self, tracked: _Tracked) -> None:
+        await asyncio.sleep(_OBSERVED_SECONDS)
+        await self._observer.finish(tracked.number)
+
+    async def _count(self, tracked: _Tracked) -> None:
+        request = CountRequest(
+            tree=str(tracked.tree.directory),
+            upper=str(tracked.view.upper),
+            opened=tuple(sorted(tracked.opened)),
+        )
+        answer = await self._counter.count(request)
+        if answer.problem:
+            _log.warning("%s is not counted: %s", tracked.view.target, answer.problem)
+        self._publish(tracked, answer)
+
+    def _publish(self, tracked: _Tracked, answer: CountAnswer) -> None:
+        use = self.uses.get(tracked.view.target)
+        if use is None:
+            return
+        unknown = answer.hits is None
+        counted = Counted(answer.hits, answer.misses, Observation.NONE if unknown else tracked.observation)
+        fresh = with_counts(use, counted)
+        if fresh != use:
+            self.uses[tracked.view.target] = fresh
+            self._changed()
+
+
+def _note(tracked: _Tracked, sighting: Sighting, *, restored: bool) -> None:
+    tracked.opened.update(sighting.opened)
+    tracked.observation = _word(sighting.kind, restored=restored)
+    tracked.active.set()
+
+
+def _lost(tracked: _Tracked) -> None:
+    if tracked.observation != Observation.NONE:
+        tracked.observation = Observation.PARTIAL_RESTARTED
+    tracked.active.set()
+
+
+def _word(kind: str, *, restored: bool) -> Observation:
+    if kind == "none":
+        return Observation.NONE
+    if kind == "partial":
+        return Observation.PARTIAL_OVERFLOW
+    return Observation.PARTIAL_RESTARTED if restored else Observation.COMPLETE
+
+
+async def _end(tasks: Collection[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,103 @@
+"""gkm-extract: stages one digest without privileges.
+
+``gkm-extract stage PARENT [UID GID]``
+    As the agent's child: a request on stdin, lines of JSON on stdout (`gkm.agent.messages`). PARENT is the
+    agent's process ID; this process ends with it. UID and GID are what it becomes before it reads anything.
+``gkm-extract count PARENT [UID GID]``
+    The same, to count what one pod used (`gkm.agent.counting`): one request, one answer.
+``gkm-extract``
+    As an extraction Job's container: ``GKM_CACHE_DIR``, ``GKM_IMAGE_URL``, ``NO_GPU`` and ``GO_LOG`` from the
+    environment.
+
+Exit status: 0 done, 1 failed, for either.
+"""
+
+import asyncio
+import importlib
+import logging
+import os
+import sys
+
+import msgspec
+
+from gkm.agent.confinement import Identity, confine
+from gkm.agent.counting import CountAnswer, CountRequest, counted
+from gkm.agent.extract import extract, failure
+from gkm.agent.job import Job, fill
+from gkm.agent.messages import ExtractEvent, ExtractRequest, Failed, line
+from gkm.base.errors import GKMError
+
+# What the libraries below import only when they first use it. By then this process is confined, and where the
+# interpreter lies may be closed to it.
+_AHEAD = ("concurrent.futures.thread", "anyio._backends._asyncio", "encodings.ascii", "encodings.idna")
+
+_LEVELS = {"debug": logging.DEBUG, "trace": logging.DEBUG}
+_log = logging.getLogger("gkm-extract")
+
+
+def main() -> None:
+    """Run, and exit with 0 or 1."""
+    arguments = sys.argv[1:]
+    level = _LEVELS.get(os.environ.get("GO_LOG", "").lower(), logging.INFO)
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    match arguments:
+        case ["stage", *numbers] if len(numbers) in (1, 3) and all(text.isdecimal() for text in numbers):
+            sys.exit(0 if _stage(*map(int, numbers)) else 1)
+        case ["count", *numbers] if len(numbers) in (1, 3) and all(text.isdecimal() for text in numbers):
+            sys.exit(0 if _count(*map(int, numbers)) else 1)
+        case []:
+            sys.exit(0 if _job() else 1)
+        case _:
+            _log.error("usage: gkm-extract [stage|count PARENT [UID GID]], not %s", " ".join(arguments))
+            sys.exit(1)
+
+
+def _stage(parent: int, *ids: int) -> bool:
+    for name in _AHEAD:
+        importlib.import_module(name)
+    try:
+        filtered = confine(parent=parent, identity=Identity(*ids) if ids else None)
+    except (GKMError, OSError) as error:
+        _tell(failure(error) if isinstance(error, GKMError) else Failed("NotConfined", str(error)))
+        return False
+    if not filtered:
+        _log.warning("this machine has no system call filter: confined without one")
+    try:
+        request = msgspec.json.decode(sys.stdin.buffer.read(), type=ExtractRequest)
+    except msgspec.DecodeError as error:
+        _tell(Failed("InvalidUsage", f"the request cannot be read: {error}"))
+        return False
+    return asyncio.run(extract(request, _tell))
+
+
+def _count(parent: int, *ids: int) -> bool:
+    try:
+        confine(parent=parent, identity=Identity(*ids) if ids else None, reading=True)
+        request = msgspec.json.decode(sys.stdin.buffer.read(), type=CountRequest)
+    except (GKMError, OSError, msgspec.DecodeError) as error:
+        answer = CountAnswer(problem=f"{type(error).__name__}: {error}")
+    else:
+        answer = counted(request)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return not answer.problem
+
+
+def _tell(event: ExtractEvent) -> None:
+    sys.stdout.buffer.write(line(event))
+    sys.stdout.buffer.flush()
+
+
+def _job() -> bool:
+    try:
+        job = Job.of(os.environ)
+        fresh = asyncio.run(fill(job, os.environ))
+    except (GKMError, OSError) as error:
+        reason = error.reason if isinstance(error, GKMError) else type(error).__name__
+        _log.error("%s: %s", reason, error)
+        return False
+    _log.info("%s: %s", job.directory, "filled" if fresh else "is filled with this image already")
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""kill -9 of the agent at every step of staging that touches the disk, and of its child: a whole tree or none.
+
+The child here copies a tree that was sealed before: what is killed is the agent.
+"""
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from gkm.agent.child import Extractor
+from gkm.agent.messages import ExtractRequest
+from gkm.agent.stage import stage
+from gkm.images.layout import LayoutRepository
+from gkm.store.store import Store
+from support.staging import image_of, pack_into_layout, write_files
+from support.views import everything, triton_files
+
+FILES = triton_files("add") | {"ADD" + "A" * 49 + "/same": b"x"}
+STEPS = frozenset(
+    {
+        *("open", "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"),
+        *("os.scandir", "os.utime", "shutil.rmtree", "subprocess.Popen"),
+    }
+)
+
+CHILD = """
+import ctypes, fcntl, json, os, shutil, sys
+alive = open(sys.argv[2], "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if os.getppid() != int(sys.argv[4]):
+    sys.exit(1)
+request = json.load(sys.stdin)
+os.makedirs(request["directory"] + "/trees")
+shutil.copytree(sys.argv[1], request["directory"] + "/trees/" + os.path.basename(sys.argv[1]))
+print(json.dumps({"event": "staged", "digest": "", "bytes": 0, "files": 0}))
+"""
+
+
+def killed_at(step: int, store: Store, extractor: Extractor, digest: str) -> bool:
+    """Stage in a process that dies at its step number `step`; False when it was done before that."""
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def count(event: str, _: object) -> None:
+            nonlocal left
+            if event in STEPS:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            request = ExtractRequest
+            sys.addaudithook(count)
+            asyncio.run(
+                stage(
+                    store.layout,
+                    extractor,
+                    digest,
+                    lambda path: request(directory=str(path), image=f"registry.example/a@{digest}"),
+                    lambda _: None,
+                )
+            )
+        except BaseException as error:  # noqa: BLE001  told by the exit status
+            os.write(2, f"{error!r}\n".encode())
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL), "the child's own error stands above"
+    return code != 0
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
+    layout = open_path / "layout"
+    asyncio.run(pack_into_layout(write_files(open_path / "tree", FILES), layout))
+    repository = LayoutRepository(layout)
+    image = asyncio.run(image_of(repository, layout))
+    digest = image.descriptor.digest
+    template = asyncio.run(Store.open(open_path / "template").stage(repository, image))
+    alive = open_path / "alive"
+    extractor = Extractor(None, (sys.executable, "-c", CHILD, str(template.directory), str(alive)))
+    root = open_path / "store"
+    Store.open(root)
+
+    step, whole = 1, 0
+    while killed_at(step, Store.open(root), extractor, digest):
+        with alive.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the child is gone too
+        store = Store.open(root)
+        assert list(store.layout.staging.iterdir()) == [], step
+        assert [p for p in store.layout.trash.iterdir() if p.name != ".lock"] == [], step
+        tree = store.tree(digest)
+        if tree is not None:
+            whole += 1
+            assert store.verify(digest) == (), step
+            assert everything(tree.path) == FILES, step
+            store.collect()
+        step += 1
+    assert step > 15, "the steps were not counted"
+    assert whole >= 1, "no kill fell between the rename and the end"
+    assert everything(Store.open(root).trees()[0].path) == FILES
