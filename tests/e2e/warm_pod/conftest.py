@@ -1,0 +1,74 @@
+"""A cluster with GKM in it, installed as docs/install.md says: from its own images, by the script that people run."""
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support import parts
+from support.devcluster import Cluster
+from support.installed import apply
+from support.warm_pods import cache
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The cluster, and the image of a cache of real kernels in a registry that its nodes reach."""
+
+    cluster: Cluster
+    image: str
+
+
+@pytest.fixture(scope="session")
+def gkm(two_nodes: Cluster) -> Installed:
+    for program in ("mmdebstrap", "buildah"):
+        parts.need_program(program, program)
+    for image in ("gkm-operator", "gkm-agent"):
+        archive = parts.REPOSITORY / "build" / "images" / f"{image}.tar"
+        _run(parts.REPOSITORY / "deploy/images/build", image, f"gkm.test/{image}:dev", archive)
+    layout = two_nodes.layout
+    told = _run(
+        parts.REPOSITORY / "deploy/devcluster-install",
+        CLUSTER=layout.name,
+        GKM_DEVCLUSTER_STATE=str(layout.root),
+    )
+    found = re.search(r"CACHE_IMAGE=(\S+)", told)
+    assert found, told
+    return Installed(two_nodes, found[1])
+
+
+@pytest.fixture
+def empty_namespace(gkm: Installed) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = f"warm-{uuid.uuid4().hex[:8]}"
+    apply(gkm.cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    gkm.cluster.kubectl("-n", name, "delete", "deployment,pod", "--all", "--grace-period=1")
+    gkm.cluster.kubectl("delete", "namespace", name, "--timeout=120s")
+
+
+@pytest.fixture
+def namespace(gkm: Installed, empty_namespace: str) -> str:
+    """A namespace with the cache ``kernels`` in it."""
+    apply(gkm.cluster, cache("GKMCache", "kernels", empty_namespace, image=gkm.image))
+    return empty_namespace
+
+
+def _run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=parts.REPOSITORY,
+        env={**os.environ, "PYTHON": sys.executable, **environment},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
