@@ -74,10 +74,10 @@ def main() -> None:
     cluster = Cluster.up(Layout.of("bench-kube"), nodes=0)
     try:
         kubeconfig = cluster.layout.kubeconfig
-        subprocess.run(
-            [cluster.layout.bin / "kubectl", "--kubeconfig", kubeconfig, "create", "namespace", "bench"],
-            check=True,
-        )
+        kubectl = [cluster.layout.bin / "kubectl", "--kubeconfig", kubeconfig, "--namespace", "bench"]
+        subprocess.run([*kubectl, "create", "namespace", "bench"], check=True)
+        # Until it is there the API server refuses every Pod.
+        subprocess.run([*kubectl, "wait", "--for=create", "serviceaccount/default"], check=True)
         asyncio.run(fill(kubeconfig, arguments.pods))
         results: dict[str, list[dict[str, float]]] = {name: [] for name in PEERS}
         for _ in range(arguments.rounds):

@@ -88,6 +88,11 @@ class Cluster(cluster.Cluster):
             command, input=stdin, capture_output=True, text=True, env=environment, timeout=120, check=False
         )
 
+    def create_namespace(self, name: str) -> None:
+        """Make the namespace and wait for its service account: until then the API server refuses every Pod."""
+        self.kubectl("create", "namespace", name)
+        self.kubectl("wait", "-n", name, "--for=create", "--timeout=60s", "serviceaccount/default")
+
     def user(self, name: str, groups: list[str] | None = None) -> Path:
         """A kubeconfig for a new user, who may do what RBAC gives to the name and the groups."""
         path = self.layout.folder / f"{uuid.uuid4().hex}.kubeconfig"
@@ -156,6 +161,6 @@ def two_nodes() -> Iterator[Cluster]:
 def namespace(control_plane: Cluster) -> Iterator[str]:
     """A namespace of the control plane for one test."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    control_plane.kubectl("create", "namespace", name)
+    control_plane.create_namespace(name)
     yield name
     control_plane.kubectl("delete", "namespace", name, "--wait=false")

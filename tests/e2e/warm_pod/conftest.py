@@ -47,7 +47,7 @@ def gkm(two_nodes: Cluster) -> Installed:
 def empty_namespace(gkm: Installed) -> Iterator[str]:
     """A namespace of the test's own."""
     name = f"warm-{uuid.uuid4().hex[:8]}"
-    apply(gkm.cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    gkm.cluster.create_namespace(name)
     yield name
     gkm.cluster.kubectl("-n", name, "delete", "deployment,pod", "--all", "--grace-period=1")
     gkm.cluster.kubectl("delete", "namespace", name, "--timeout=120s")

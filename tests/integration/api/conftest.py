@@ -30,7 +30,7 @@ def with_crds(control_plane: Cluster) -> Cluster:
 def home(with_crds: Cluster) -> Iterator[str]:
     """A namespace for all objects of one test module."""
     name = f"test-{uuid4().hex[:8]}"
-    with_crds.kubectl("create", "namespace", name)
+    with_crds.create_namespace(name)
     yield name
     with_crds.kubectl("delete", "namespace", name, "--wait=false")
 

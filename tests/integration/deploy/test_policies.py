@@ -20,7 +20,7 @@ _DIGEST = "sha256:" + "a" * 64
 def tenant(installed: Cluster) -> Iterator[tuple[str, Path]]:
     """A namespace with a cache, and its owner: any verb on anything in it."""
     name = f"tenant-{uuid.uuid4().hex[:8]}"
-    installed.kubectl("create", "namespace", name)
+    installed.create_namespace(name)
     installed.kubectl("-n", name, "create", "role", "all", "--verb=*", "--resource=*.*")
     role = json.loads(installed.kubectl("-n", name, "get", "role", "all", "-o", "json"))
     role["rules"] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]

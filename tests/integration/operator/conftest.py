@@ -43,7 +43,7 @@ def image(registry: RunningRegistry) -> str:
 async def bench(serving: Cluster) -> AsyncIterator[Bench]:
     """The administrator's view, with a namespace of its own."""
     name = f"op-{uuid.uuid4().hex[:8]}"
-    serving.kubectl("create", "namespace", name)
+    serving.create_namespace(name)
     connection = Connection(load_config(serving.kubeconfig), user_agent="test")
     async with Client(connection, field_manager="test") as client:
         made = Bench(serving, client, name)
