@@ -16,6 +16,12 @@ hypothesis.settings.load_profile("gkm")
 pytest_plugins = ["support.devcluster"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that mostly wait come first: with several workers the others then fill that time."""
+    waiting = {item.path for item in items if item.get_closest_marker("waits")}
+    items.sort(key=lambda item: item.path not in waiting)
+
+
 @pytest.fixture(autouse=True)
 def _root_marker(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("root"):

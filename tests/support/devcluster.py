@@ -114,9 +114,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     nodes = 2 if "two_nodes" in wanted else 0
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    say = reporter.write_line if reporter else lambda _: None  # a worker among several has none
     try:
-        system.require(nodes, reporter.write_line)
-        binaries.ensure(programs(nodes), reporter.write_line)
+        system.require(nodes, say)
+        binaries.ensure(programs(nodes), say)
     except MissingPartError:
         return  # the fixtures say it to each test
     except BuildError as error:

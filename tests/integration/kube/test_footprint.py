@@ -46,6 +46,7 @@ async def test_ten_thousand_pods_fit_in_seventy_mebibytes(
     assert float(mebibytes) <= MIB
 
 
+@pytest.mark.waits
 async def test_an_idle_manager_asks_for_nothing(control_plane: Cluster, namespace: str) -> None:
     """It leads, watches three kinds, has reconciled, and told an event; then a minute of silence."""
     config, fence, agent = load_config(control_plane.kubeconfig), Fence(), "gkm-idle"

@@ -55,7 +55,7 @@ async def test_the_claim_and_volume_are_there_before_the_digest(bench: Bench, im
     async with operating(bench.cluster):
         cache = await bench.make("early", image)
         cache = await bench.until(cache, lambda c: condition(c, "Delivered")[0] == "True")
-        assert condition(cache, "Resolved") == ("False", "NotFound")
+        cache = await bench.until(cache, lambda c: condition(c, "Resolved") == ("False", "NotFound"))
         grant = await bench.grant(cache)
     assert grant.spec.digests == ()
     assert cache.status is not None

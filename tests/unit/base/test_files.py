@@ -1,6 +1,8 @@
 """Files are whole or absent; trees go completely, whatever their modes."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,16 +35,22 @@ def test_removing_does_not_follow_links(tmp_path: Path) -> None:
     remove_tree(tmp_path / "gone")
 
 
-def test_removing_opens_what_its_owner_closed(tmp_path: Path) -> None:
+@pytest.fixture
+def anyones_path() -> Iterator[Path]:
+    """A directory that other users reach: pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o711)
+        yield Path(made)
+
+
+def test_removing_opens_what_its_owner_closed(anyones_path: Path) -> None:
     """Seen by an ordinary user only: root passes every mode. So a child becomes one."""
-    tmp_path.parent.parent.chmod(0o711)
-    tmp_path.parent.chmod(0o711)
-    tree = tmp_path / "tree"
+    tree = anyones_path / "tree"
     for closed in (tree / "no-read", tree / "no-write"):
         closed.mkdir(parents=True)
         (closed / "file").touch()
     if os.geteuid() == 0:
-        for path in (tmp_path, tree, *tree.rglob("*")):
+        for path in (anyones_path, tree, *tree.rglob("*")):
             os.chown(path, 123_456, 123_456)
     (tree / "no-read").chmod(0o000)
     (tree / "no-write").chmod(0o500)
