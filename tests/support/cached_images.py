@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.local.transfer import push
 from support.made_caches import key, triton_entry
 from support.staging import pack_into_layout

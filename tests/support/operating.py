@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from gkm.base.backoff import Backoff
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import parse_reference
 from gkm.kube.client import Client
 from gkm.kube.connection import Connection, load_config

@@ -16,7 +16,8 @@ from gkm.images.credentials import CredentialSource, NoCredentials
 from gkm.images.errors import DigestMismatchError
 from gkm.images.image import fetch_image
 from gkm.images.limits import Limits
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import parse_reference
 from gkm.store.sealed import SealedTree
 from gkm.store.store import Store

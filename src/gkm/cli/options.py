@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gkm.images.open import ClientOptions
+    from gkm.images.options import ClientOptions
     from gkm.store.store import Store
 
 
@@ -52,7 +52,7 @@ CacheArgument = Annotated[str, typer.Argument(help="an image, or a plain cache d
 
 def client_options(ca: Path | None, *, plain_http: bool) -> "ClientOptions":
     """The registry client's options from the two shared flags."""
-    from gkm.images.open import ClientOptions
+    from gkm.images.options import ClientOptions
 
     return ClientOptions(ca=ca, plain_http=plain_http)
 

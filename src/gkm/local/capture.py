@@ -14,7 +14,7 @@ import msgspec
 
 from gkm.base.errors import GKMError
 from gkm.caches.scan import scan
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.local.errors import NotSavedError
 from gkm.local.pack import PackReport, pack_directory
 from gkm.store.sealed import SealedTree

@@ -10,7 +10,7 @@ from gkm.caches.labels import targets_from_labels
 from gkm.caches.model import Target
 from gkm.caches.verdict import GPUVerdict, judge, overall
 from gkm.gpus.model import GPU
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.local.load import fetch, is_directory
 from gkm.local.pack import scan_cache
 

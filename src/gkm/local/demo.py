@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gkm.base.errors import GKMError
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.local.demo_kernels import WorkloadReport
 from gkm.local.loopback_registry import loopback_registry, registry_program
 from gkm.local.pack import PackReport, pack_directory

@@ -19,7 +19,8 @@ from gkm.caches.scan import scan
 from gkm.images.bridge import unpack_image
 from gkm.images.image import Image, fetch_image
 from gkm.images.limits import Limits
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.progress import Progress
 from gkm.images.reference import parse_reference
 from gkm.local.pack import scan_cache

@@ -12,7 +12,8 @@ from gkm.caches.labels import image_labels
 from gkm.caches.model import Inventory
 from gkm.caches.roots import NoCacheError
 from gkm.caches.scan import scan
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.pack import Compression, pack
 from gkm.images.progress import Progress
 from gkm.images.publish import publish

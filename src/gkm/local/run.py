@@ -23,7 +23,8 @@ from gkm.caches.verdict import GPUVerdict, Reason, Verdict, judge, overall
 from gkm.gpus.detect import detect
 from gkm.gpus.errors import GPUDetectionError
 from gkm.images.image import Image, fetch_image
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.progress import Progress
 from gkm.images.reference import parse_reference
 from gkm.local.capture import Capture, save_capture

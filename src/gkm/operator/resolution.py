@@ -8,7 +8,8 @@ from gkm.api.status import Target
 from gkm.caches.labels import targets_from_labels
 from gkm.images.errors import InvalidReferenceError
 from gkm.images.image import Image, fetch_image
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import RegistryReference, parse_reference
 from gkm.operator.pull_secrets import HostCredentials, credentials_in
 

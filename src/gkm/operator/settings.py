@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from gkm.api.names import SYSTEM_NAMESPACE
 from gkm.base.backoff import Backoff
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from gkm.api.names import SYSTEM_NAMESPACE
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.kube.client import Client
 from gkm.kube.events import EventRecorder
 from gkm.kube.fence import Fence

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gkm.api.meta import ConditionStatus
 from gkm.base.errors import GKMError
-from gkm.images.open import ClientOptions
+from gkm.images.options import ClientOptions
 from gkm.operator.attempts import Failed, Judged, Request
 from gkm.operator.resolver import Resolver
 from gkm.operator.settings import Settings

@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from gkm.images.credentials import CredentialSource
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import RegistryReference
 from gkm.images.repository import Repository
 from support.fault_registry import REPOSITORY, FaultRegistry, fault_registry

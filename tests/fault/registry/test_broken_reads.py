@@ -15,7 +15,8 @@ from gkm.images.errors import (
     UnavailableError,
 )
 from gkm.images.image import fetch_image
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import RegistryReference
 from support.fault_registry import content_range, whole_or_range
 from support.fault_server import answer, cut, endless, hang_up, stall

@@ -9,7 +9,8 @@ import pytest
 
 from gkm.images.auth_config import Credentials
 from gkm.images.errors import ProtocolError, UnauthorizedError
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import RegistryReference
 from support.fault_registry import REPOSITORY, TokenServer, fault_registry, whole_or_range
 from support.fault_server import answer, cut, fault_server

@@ -65,7 +65,7 @@ async def test_a_private_registry_needs_the_pull_secret(
     import json
 
     from gkm.images.auth_config import Credentials
-    from gkm.images.open import ClientOptions
+    from gkm.images.options import ClientOptions
 
     class Known:
         async def find(self, host: str, repository: str) -> Credentials:

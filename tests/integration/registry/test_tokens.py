@@ -11,7 +11,8 @@ from gkm.images.auth_config import Credentials
 from gkm.images.copy import copy_image
 from gkm.images.credentials import NoCredentials
 from gkm.images.errors import UnauthorizedError
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from support.fault_server import fault_server
 from support.images import read, small_image, store
 from support.registry import RunningRegistry, TokenAuth, running_registry

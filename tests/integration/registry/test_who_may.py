@@ -10,7 +10,8 @@ import pytest
 from gkm.base.errors import UsageError
 from gkm.images.copy import copy_image
 from gkm.images.errors import UnauthorizedError, UnavailableError, UntrustedCertificateError
-from gkm.images.open import ClientOptions, open_repository
+from gkm.images.open import open_repository
+from gkm.images.options import ClientOptions
 from gkm.images.reference import LayoutReference
 from support.images import small_image, store
 from support.registry import PASSWORD, USERNAME
