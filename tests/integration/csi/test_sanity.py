@@ -28,6 +28,8 @@ NOT_APPLICABLE = {
 """Why a case of the node service is skipped; csi-sanity skips by itself what a driver does not offer."""
 
 
+# It builds the suite where that was not done before.
+@pytest.mark.timeout(900)
 async def test_every_case_for_a_node_only_driver_passes(node: Node, tmp_path: Path) -> None:
     program = csi_sanity()
     cache = CacheName(CacheKind.CLUSTER_GKM_CACHE, None, "kernels")
