@@ -29,7 +29,14 @@ from gkm.base.errors import GKMError
 
 # What the libraries below import only when they first use it. By then this process is confined, and where the
 # interpreter lies may be closed to it.
-_AHEAD = ("concurrent.futures.thread", "anyio._backends._asyncio", "encodings.ascii", "encodings.idna")
+_AHEAD = (
+    "gkm.images.connect",
+    "httpcore2",
+    "concurrent.futures.thread",
+    "anyio._backends._asyncio",
+    "encodings.ascii",
+    "encodings.idna",
+)
 
 _LEVELS = {"debug": logging.DEBUG, "trace": logging.DEBUG}
 _log = logging.getLogger("gkm-extract")
