@@ -13,6 +13,9 @@ import grpc.aio
 from gkm.api.values import CacheKind
 from gkm.csi.ports import CacheName, MountedView, PodName
 from gkm.kubelet.protos import csi_pb2 as wire
+from gkm.store.errors import StoreError, TreeMissingError
+from gkm.store.layers import Layer
+from gkm.store.store import Store
 
 
 @dataclass
@@ -70,6 +73,25 @@ class Pods:
 
     async def facts(self, pod: PodName) -> Any:
         return self.known.get(pod.uid)
+
+
+@dataclass
+class Trees:
+    """Relocates in this process, and notes which trees were lost."""
+
+    store: Store
+    lost_digests: list[str] = field(default_factory=list)
+    comes_again: bool = False
+
+    async def layer(self, digest: str, root: str) -> Layer | None:
+        tree = await asyncio.to_thread(self.store.tree, digest)
+        if tree is None:
+            raise TreeMissingError(digest)
+        return await asyncio.to_thread(self.store.relocated, tree, root)
+
+    async def lost(self, digest: str, error: StoreError) -> bool:
+        self.lost_digests.append(digest)
+        return self.comes_again
 
 
 @dataclass

@@ -30,6 +30,10 @@ class Node:
     pods: csi.Pods = field(default_factory=csi.Pods)
     events: csi.Events = field(default_factory=csi.Events)
     usage: csi.Usage = field(default_factory=csi.Usage)
+    trees: csi.Trees = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trees = csi.Trees(self.store)
 
     def target(self, pod: PodName, volume: str = "cache") -> Path:
         return csi.target(self.settings.kubelet_root, pod.uid, volume)
@@ -45,6 +49,7 @@ class Node:
             self.settings,
             self.store,
             caches=self.caches,
+            trees=self.trees,
             pods=self.pods,
             events=self.events,
             usage=self.usage,

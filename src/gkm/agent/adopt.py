@@ -11,8 +11,13 @@ from pathlib import Path
 from gkm.agent.errors import TreeRefusedError
 from gkm.base.files import sync_directory
 from gkm.store.layout import Layout
-from gkm.store.sealed import SealedTree, read_tree
+from gkm.store.relocation import layer_limit
+from gkm.store.sealed import Relocatable, SealedTree, read_tree
 from gkm.store.trash import throw_away
+
+_RECORDS = 1
+_RECORDS_BYTES = 64 << 10
+"""What a layer holds beside its files: `gkm.store.layers`."""
 
 
 def adopt(layout: Layout, child: Layout, digest: str) -> SealedTree:
@@ -35,6 +40,25 @@ def adopt(layout: Layout, child: Layout, digest: str) -> SealedTree:
     source.rename(final)
     sync_directory(layout.trees)
     return SealedTree(final, tree.record)
+
+
+def take_over_layer(directory: Path, relocatable: Relocatable) -> None:
+    """Make the relocation layer that a child left in `directory` this process's own. Blocks.
+
+    Raises:
+        TreeRefusedError: there is none, or it is more than a layer of a tree with `relocatable` can be.
+        OSError: the disk failed.
+    """
+    _take_over(directory)
+    most = relocatable.files + _RECORDS, layer_limit(relocatable) + _RECORDS_BYTES
+    files = size = 0
+    for _, _, names, fd in os.fwalk(directory, follow_symlinks=False):
+        for name in names:
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            files, size = files + 1, size + status.st_size
+            # A second name elsewhere could be written through.
+            if files > most[0] or size > most[1] or status.st_nlink != 1:
+                raise TreeRefusedError(f"gkm-extract left more than a relocation layer: {name!r}")
 
 
 def _take_over(directory: Path) -> None:

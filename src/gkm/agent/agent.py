@@ -27,6 +27,7 @@ from gkm.agent.reporter import Reporter
 from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
 from gkm.agent.staging import Staging, digest_key, digests_of
 from gkm.agent.state import NodeState
+from gkm.agent.trees import Trees
 from gkm.agent.usage import Usage
 from gkm.api.grant import GKMGrant
 from gkm.kube.manager import Manager
@@ -43,7 +44,7 @@ _STAGING_SECONDS = 6 * 3600.0
 class Agent:
     """Build it before the manager runs; use it as a context around the manager's run.
 
-    `answers`, `usage` and `pods` are what the CSI driver asks for. Call `restored` once the driver has told
+    `answers`, `trees`, `usage` and `pods` are what the CSI driver asks for. Call `restored` once the driver has told
     `usage` of the views that outlived a restart: until then nothing is collected. `registry` takes the metrics.
     """
 
@@ -77,6 +78,7 @@ class Agent:
             counted=metrics.counted,
         )
         self.pods = NodePods(manager.client, self._pods)
+        self.trees = Trees(store, extractor, self.state, again=self._stage_again)
         self.answers = Answers(
             self.state,
             grants=self._grants.store.objects,
@@ -134,6 +136,7 @@ class Agent:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.trees.aclose()
         await self.usage.aclose()
 
     def restored(self) -> None:
@@ -167,6 +170,9 @@ class Agent:
         if grant.spec.cache.uid not in self.state.demanded:
             self.state.demanded.add(grant.spec.cache.uid)
             self._stage.queue.add(digest_key(digest))
+
+    def _stage_again(self, digest: str) -> None:
+        self._stage.queue.add(digest_key(digest))
 
     def _pod_changed(self, change: Change[NodePod]) -> None:
         if change.new is not None:

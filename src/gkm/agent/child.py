@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +24,8 @@ from gkm.agent.messages import (
     ExtractRequest,
     Failed,
     Moved,
+    Relocated,
+    RelocateRequest,
     Staged,
     read_event,
 )
@@ -48,7 +52,7 @@ class Extractor:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     async def extract(self, request: ExtractRequest, moved: Callable[[Moved], None]) -> Staged:
-        """Have a child do what `request` asks for; `moved` hears how it goes.
+        """Have a child stage what `request` asks for; `moved` hears how it goes.
 
         However this ends, the child has ended, cancellation included.
 
@@ -56,17 +60,30 @@ class Extractor:
             ExtractionFailedError: the child says why it failed; `reason` is the cause's own word.
             ExtractionCrashedError: it ended or fell silent without a word, or cannot be started.
         """
-        process = await self._start()
+        last = await self._ask(_Task(("stage",), request, f"staging {request.image}"), moved)
+        assert isinstance(last, Staged)
+        return last
+
+    async def relocate(self, tree: Path, request: RelocateRequest) -> Relocated:
+        """Have a child make a relocation layer of the sealed tree in the directory `tree`; otherwise as
+        `extract`."""
+        doing = f"relocating {tree.name} to {request.root}"
+        last = await self._ask(_Task(("relocate", str(tree)), request, doing), lambda _: None)
+        assert isinstance(last, Relocated)
+        return last
+
+    async def _ask(self, task: "_Task", moved: Callable[[Moved], None]) -> Staged | Relocated:
+        process = await self._start(task)
         errors = asyncio.create_task(_last_words(process.stderr))
         try:
-            last = await self._listen(process, request, moved)
+            last = await self._listen(process, task, moved)
             code = await process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await _ended(process)
             errors.cancel()
-        if isinstance(last, Staged) and code == 0:
+        if code == 0 and isinstance(last, task.answer):
             return last
         if isinstance(last, Failed):
             word = last.reason[:REASON_LENGTH]
@@ -74,16 +91,17 @@ class Extractor:
             raise ExtractionFailedError(last.message[:MESSAGE_LENGTH], reason)
         words = errors.result() if errors.done() and not errors.cancelled() else ""
         raise ExtractionCrashedError(
-            f"gkm-extract ended with status {code} while staging {request.image}: {words.strip() or 'no word'}"
+            f"gkm-extract ended with status {code} while {task.doing}: {words.strip() or 'no word'}"
         )
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self, task: "_Task") -> asyncio.subprocess.Process:
         # It gives up its privileges itself, first of all (`gkm.agent.confinement`): so it may be started from
         # where only the agent's user may read.
         ids = () if self.identity is None else (str(self.identity.uid), str(self.identity.gid))
+        verb, *words = task.words
         try:
             return await asyncio.create_subprocess_exec(
-                *(*self.program, "stage", str(os.getpid()), *ids),
+                *(*self.program, verb, str(os.getpid()), *words, *ids),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -97,13 +115,13 @@ class Extractor:
             raise ExtractionCrashedError(f"gkm-extract cannot be started: {error}") from error
 
     async def _listen(
-        self, process: asyncio.subprocess.Process, request: ExtractRequest, moved: Callable[[Moved], None]
-    ) -> Staged | Failed | None:
+        self, process: asyncio.subprocess.Process, task: "_Task", moved: Callable[[Moved], None]
+    ) -> Staged | Relocated | Failed | None:
         """The child's last event; None when it ended without one."""
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(ConnectionError):  # it died at once; its status and last words say why
-            process.stdin.write(msgspec.json.encode(request))
+            process.stdin.write(msgspec.json.encode(task.request))
             await process.stdin.drain()
         process.stdin.close()
         try:
@@ -118,10 +136,25 @@ class Extractor:
                 moved(event)
         except TimeoutError as error:
             raise ExtractionCrashedError(
-                f"gkm-extract gave no sign of life for {self.silent_seconds} s while staging {request.image}"
+                f"gkm-extract gave no sign of life for {self.silent_seconds} s while {task.doing}"
             ) from error
         except (msgspec.DecodeError, ValueError) as error:
             raise ExtractionCrashedError(f"gkm-extract wrote what is no event of its: {error}") from error
+
+
+class _Task(NamedTuple):
+    """What a child is started for."""
+
+    words: tuple[str, ...]
+    """The verb of its command line, and what follows our process ID."""
+    request: ExtractRequest | RelocateRequest
+    doing: str
+    """For people."""
+
+    @property
+    def answer(self) -> type[Staged] | type[Relocated]:
+        """Its last event if all goes well."""
+        return Staged if isinstance(self.request, ExtractRequest) else Relocated
 
 
 async def _last_words(stream: asyncio.StreamReader | None) -> str:

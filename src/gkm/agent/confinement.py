@@ -28,14 +28,14 @@ class Identity:
     gid: int
 
 
-def confine(*, parent: int, identity: Identity | None, reading: bool = False) -> bool:
+def confine(*, parent: int, identity: Identity | None, reading: bool = False, network: bool = True) -> bool:
     """Confine this process for good; returns whether a system call filter is part of it.
 
     It takes on `identity`, where given, and so loses all capabilities. No privilege comes back through a
     program's file mode (no_new_privs), other processes of the same user can neither trace it nor read its
     memory and descriptors (not dumpable), it cannot start processes or programs, and it dies with `parent`.
-    With `reading` it keeps CAP_DAC_READ_SEARCH, where it has it, and loses the network instead. Call it before
-    there are threads; import before what is needed after.
+    With `reading` it keeps CAP_DAC_READ_SEARCH, where it has it, and loses the network instead; without `network`
+    it loses that alone. Call it before there are threads; import before what is needed after.
 
     Raises:
         ConfinementError: it holds capabilities still, so it was not started as it should be.
@@ -62,7 +62,7 @@ def confine(*, parent: int, identity: Identity | None, reading: bool = False) ->
     # It may have died before we asked to be told.
     if os.getppid() != parent:
         raise ConfinementError("the agent that started gkm-extract is gone")
-    return seccomp.install(network=not reading)
+    return seccomp.install(network=network and not reading)
 
 
 def keep_capabilities(*, keep: bool) -> None:

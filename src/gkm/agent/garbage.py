@@ -12,12 +12,16 @@ from gkm.agent.grants import still_of_use
 from gkm.agent.state import NodeState
 from gkm.api.grant import GKMGrant
 from gkm.store.errors import StoreError
+from gkm.store.layers import bytes_of_layers
 from gkm.store.sealed import read_tree
 from gkm.store.store import Store
 from gkm.store.threads import run_to_end
 
 _PROMISED_SECONDS = 30.0
 """From an answer to the mount it takes milliseconds; so long a disk may hang meanwhile."""
+_LAYERS_UNUSED_SECONDS = 24 * 3600.0
+"""How long a relocation layer is kept for a path at which no pod sees the cache any more: it is small, and the
+job that comes once a day wants it."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,9 +76,15 @@ class Garbage:
         """Delete what may go, and take note of what the store really holds; the digests deleted."""
         before = set(self._state.staged)
         collected = await run_to_end(
-            partial(self._store.collect, keep=self.kept(), unused_seconds=self._config.unused_seconds)
+            partial(
+                self._store.collect,
+                keep=self.kept(),
+                unused_seconds=self._config.unused_seconds,
+                layers_unused_seconds=_LAYERS_UNUSED_SECONDS,
+            )
         )
         trees = await run_to_end(partial(trees_of, self._store))
+        self._state.layers = await run_to_end(partial(layers_of_trees, self._store, trees))
         # What was staged while we looked is not missing, only newer than our look.
         newer = {d: size for d, size in self._state.staged.items() if d not in before}
         self._state.found({**trees, **newer})
@@ -99,3 +109,9 @@ def trees_of(store: Store) -> dict[str, int]:
         if tree is not None:
             found[tree.digest] = tree.bytes
     return found
+
+
+def layers_of_trees(store: Store, digests: Iterable[str]) -> dict[str, int]:
+    """The bytes of the relocation layers of each tree of `digests` that has some. Raises `OSError`."""
+    sizes = {digest: bytes_of_layers(store.layout.tree(digest)) for digest in digests}
+    return {digest: size for digest, size in sizes.items() if size}

@@ -25,6 +25,17 @@ class ExtractRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     """The most bytes that the unpacked image may have; None: the general limit."""
 
 
+class RelocateRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """Make the relocation layer of the tree that the child was started for."""
+
+    directory: str
+    """Where it is to be made: an absolute path that does not exist, in a directory that the child may write to."""
+    root: str
+    """The absolute path at which the tree will be seen."""
+    limit_bytes: int
+    """The most bytes that the layer may have."""
+
+
 class Moved(msgspec.Struct, frozen=True, tag="moved", tag_field="event"):
     """A sign of life: so many of so many bytes were fetched."""
 
@@ -40,15 +51,22 @@ class Staged(msgspec.Struct, frozen=True, tag="staged", tag_field="event"):
     files: int
 
 
+class Relocated(msgspec.Struct, frozen=True, tag="relocated", tag_field="event"):
+    """The layer is made."""
+
+    files: int
+    bytes: int
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="event"):
-    """Nothing was staged."""
+    """Nothing was staged, or made."""
 
     reason: str
     """The error's stable word."""
     message: str
 
 
-ExtractEvent: TypeAlias = Moved | Staged | Failed
+ExtractEvent: TypeAlias = Moved | Staged | Relocated | Failed
 
 REASON_LENGTH = 128
 MESSAGE_LENGTH = 4096
@@ -56,7 +74,7 @@ LINE_LENGTH = 64 << 10
 """The longest line that the agent reads."""
 
 
-_DECODER: msgspec.json.Decoder[ExtractEvent] = msgspec.json.Decoder(Moved | Staged | Failed)
+_DECODER: msgspec.json.Decoder[ExtractEvent] = msgspec.json.Decoder(Moved | Staged | Relocated | Failed)
 
 
 def line(event: ExtractEvent) -> bytes:

@@ -5,7 +5,8 @@ works in a directory of its own below ``staging/``, with other ids, and is dead 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -42,15 +43,23 @@ async def stage(
             tree = read_tree(layout.tree(digest))
             if tree is not None:
                 return tree
-            owned = claim(layout, layout.staging)
-            try:
-                child = Layout(_hand_over(layout, owned, extractor))
-                await extractor.extract(request(child.root), moved)
-                return await run_to_end(partial(adopt, layout, child, digest))
-            finally:
-                await run_to_end(partial(_clear, layout, owned))
+            async with handed_over(layout, extractor) as directory:
+                await extractor.extract(request(directory), moved)
+                return await run_to_end(partial(adopt, layout, Layout(directory), digest))
     except OSError as error:
         raise disk_error(error, f"staging {digest}", layout.root) from error
+
+
+@asynccontextmanager
+async def handed_over(layout: Layout, extractor: Extractor) -> AsyncIterator[Path]:
+    """An empty directory on the store's filesystem that belongs to a child of `extractor`, for the length of a
+    block. Raises `OSError`.
+    """
+    owned = claim(layout, layout.staging)
+    try:
+        yield _hand_over(layout, owned, extractor)
+    finally:
+        await run_to_end(partial(_clear, layout, owned))
 
 
 def _hand_over(layout: Layout, owned: Claim, extractor: Extractor) -> Path:

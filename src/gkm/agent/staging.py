@@ -145,7 +145,7 @@ class Staging:
     async def _stage(self, wish: Wish, source: Source) -> SealedTree:
         allowance = self._config.disk.allowance(
             DiskSpace.of(self._store.root),
-            staged=sum(self._state.staged.values()),
+            staged=self._state.stored_bytes,
             under_way=sum(self._state.staging.values()),
             wanted=wish.bytes,
         )

@@ -19,6 +19,8 @@ class NodeState:
     on_change: Callable[[], None] = lambda: None
     staged: dict[str, int] = field(default_factory=dict)
     """Digests with a sealed tree, and its bytes."""
+    layers: dict[str, int] = field(default_factory=dict)
+    """Digests of trees with relocation layers, and their bytes."""
     staging: dict[str, int] = field(default_factory=dict)
     """Digests on their way, and the bytes promised to them."""
     failures: dict[str, Failure] = field(default_factory=dict)
@@ -83,6 +85,18 @@ class NodeState:
         known = [book.pop(digest, None) for book in (self.failures, self.errors)]
         if any(entry is not None for entry in known):
             self.changed_now()
+
+    def lose(self, digest: str) -> None:
+        """The tree of `digest` is gone, or not to be used."""
+        self.promised.pop(digest, None)
+        self.layers.pop(digest, None)
+        if self.staged.pop(digest, None) is not None:
+            self.changed_now()
+
+    @property
+    def stored_bytes(self) -> int:
+        """All that was staged, and what was made of it."""
+        return sum(self.staged.values()) + sum(self.layers.values())
 
     def found(self, trees: dict[str, int]) -> None:
         """The trees that are really in the store."""

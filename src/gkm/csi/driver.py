@@ -10,7 +10,7 @@ from gkm.base.errors import GKMError
 from gkm.csi.identity import IdentityService
 from gkm.csi.machine import Machine
 from gkm.csi.node import NodeService
-from gkm.csi.ports import Caches, Events, Pods, Usage
+from gkm.csi.ports import Caches, Events, Pods, Trees, Usage
 from gkm.csi.settings import Settings
 from gkm.csi.views import Views
 from gkm.kubelet.registration import Plugin, Registration, registration_socket
@@ -33,6 +33,7 @@ class Driver:
         store: Store,
         *,
         caches: Caches,
+        trees: Trees,
         pods: Pods,
         events: Events,
         usage: Usage,
@@ -43,7 +44,9 @@ class Driver:
         views = Views(store, settings.place)
         self.machine = Machine(views, usage, busy_seconds=settings.busy_seconds)
         self._restored = False
-        node = NodeService(settings, views, self.machine, caches=caches, pods=pods, events=events)
+        node = NodeService(
+            settings, views, self.machine, caches=caches, trees=trees, pods=pods, events=events
+        )
         identity = IdentityService(lambda: self._restored)
         self._calls = SocketServer(settings.socket, [identity.service, node.service], concurrent=_CONCURRENT)
         self._registration = Registration(Plugin("CSIPlugin", CSI_DRIVER, settings.socket, ["1.0.0"]))

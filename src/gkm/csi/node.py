@@ -15,7 +15,7 @@ from gkm.csi.errors import InvalidRequestError, NotYetError, VolumeNotFoundError
 from gkm.csi.limits import bounds_for
 from gkm.csi.machine import Machine
 from gkm.csi.paths import Seen, seen_at
-from gkm.csi.ports import Caches, Events, PodFacts, Pods
+from gkm.csi.ports import Caches, Events, PodFacts, Pods, Trees
 from gkm.csi.settings import Settings, selinux_context
 from gkm.csi.settle import Outcome, Settler
 from gkm.csi.stats import statistics
@@ -24,8 +24,9 @@ from gkm.csi.volume import VolumeRequest, parse_publish, parse_target
 from gkm.csi.waits import Waits
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.kubelet.service import Method, Service
-from gkm.store.errors import StoreFullError, TreeMissingError
+from gkm.store.errors import StoreFullError, TreeDamagedError, TreeMissingError
 from gkm.store.host import HostedView, Wish
+from gkm.store.layers import Layer
 from gkm.store.mode import Mode
 
 _Request = TypeVar("_Request", bound=Message)
@@ -42,6 +43,7 @@ class NodeService:
         machine: Machine,
         *,
         caches: Caches,
+        trees: Trees,
         pods: Pods,
         events: Events,
         clock: Callable[[], float] = time.monotonic,
@@ -50,6 +52,7 @@ class NodeService:
         self._views = views
         self._machine = machine
         self._settler = Settler(caches, settings, clock)
+        self._trees = trees
         self._pods = pods
         self._events = events
         self._unknown_pods = Waits(clock)
@@ -93,19 +96,23 @@ class NodeService:
         seen = seen_at(facts, request)
 
         async def mount(outcome: Outcome) -> HostedView | None:
+            layer = await self._layer(outcome, seen)
+
             def wish() -> Wish:
-                return self._wish(request, place.target, outcome, facts, seen)
+                return self._wish(request, place.target, outcome, facts, layer)
 
             return await self._machine.publish(place, overtaken_after, wish)
 
         try:
             made = await mount(outcome)
-        except (NotYetError, TreeMissingError, StoreFullError):
+        except (NotYetError, StoreFullError):
             raise
         except GKMError as error:
+            if await self._comes_again(outcome, error):
+                raise NotYetError(f"{outcome.digest} is staged again: {error}") from error
             if outcome.digest is None or not outcome.cold_allowed:
                 raise
-            # A tree that is damaged on this node must not keep the pod from starting.
+            # A tree that cannot be mounted on this node must not keep the pod from starting.
             _log.error("%s cannot be mounted for pod %s: %s", outcome.digest, request.pod.name, error)
             outcome = outcome._replace(digest=None, reason=error.reason, message=str(error))
             made = await mount(outcome)
@@ -128,8 +135,34 @@ class NodeService:
                 )
         return facts
 
+    async def _layer(self, outcome: Outcome, seen: Seen) -> Layer | None:
+        """The relocation layer for `seen`.
+
+        Raises:
+            NotYetError: making it takes longer than one call may.
+            GKMError: it cannot be made.
+        """
+        if outcome.digest is None or seen.root is None:
+            return None
+        try:
+            async with asyncio.timeout(self._settings.call_seconds):
+                return await self._trees.layer(outcome.digest, seen.root)
+        except TimeoutError as error:
+            raise NotYetError(f"{outcome.digest} is being relocated to {seen.root}") from error
+
+    async def _comes_again(self, outcome: Outcome, error: GKMError) -> bool:
+        """Whether `error` tells of a tree that is gone, or damaged, and is staged again. Raises `StoreError`."""
+        if outcome.digest is None or not isinstance(error, TreeMissingError | TreeDamagedError):
+            return False
+        return await self._trees.lost(outcome.digest, error)
+
     def _wish(
-        self, request: VolumeRequest, target: Path, outcome: Outcome, facts: PodFacts | None, seen: Seen
+        self,
+        request: VolumeRequest,
+        target: Path,
+        outcome: Outcome,
+        facts: PodFacts | None,
+        layer: Layer | None,
     ) -> Wish:
         """What to mount; blocks. Raises `TreeMissingError`, `StoreError`."""
         settings, store = self._settings, self._views.store
@@ -146,8 +179,8 @@ class NodeService:
             target=target,
             place=self._views.place,
             mode=Mode.COPY if own_users else Mode.OVERLAY,
-            seen_as=seen.root,
             bounds=bounds,
+            layer=layer,
             read_only=request.read_only,
             context=self._context,
             notes=notes(request, bounds),

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from gkm.api.values import CacheKind
+from gkm.store.errors import StoreError
+from gkm.store.layers import Layer
 
 
 class CacheName(NamedTuple):
@@ -82,6 +84,22 @@ class Caches(Protocol):
 
     async def changed(self, timeout: float) -> None:
         """Return when an answer may have changed since the call, or after `timeout` seconds."""
+
+
+class Trees(Protocol):
+    """The sealed trees of this node, as they are mounted."""
+
+    async def layer(self, digest: str, root: str) -> Layer | None:
+        """The relocation layer of the tree of `digest` for a view seen at `root`, made where it is not there yet;
+        None where the tree needs none. A call that is given up does not end the making.
+
+        Raises:
+            TreeMissingError, TreeDamagedError: the tree is gone, or not what was sealed.
+            GKMError: it cannot be made.
+        """
+
+    async def lost(self, digest: str, error: StoreError) -> bool:
+        """The tree of `digest` is gone or damaged, as `error` says; True: it comes again, so wait for it."""
 
 
 class ContainerMount(Protocol):

@@ -71,6 +71,7 @@ async def serve(process: Process) -> None:
             settings,
             store,
             caches=agent.answers,
+            trees=agent.trees,
             pods=agent.pods,
             events=Telling(recorder, manager.reflect(GRANTS).store.objects),
             usage=agent.usage,

@@ -3,6 +3,8 @@
 ``gkm-extract stage PARENT [UID GID]``
     As the agent's child: a request on stdin, lines of JSON on stdout (`gkm.agent.messages`). PARENT is the
     agent's process ID; this process ends with it. UID and GID are what it becomes before it reads anything.
+``gkm-extract relocate PARENT TREE [UID GID]``
+    The same, to make a relocation layer of the sealed tree in the directory TREE (`gkm.agent.relocating`).
 ``gkm-extract count PARENT [UID GID]``
     The same, to count what one pod used (`gkm.agent.counting`): one request, one answer.
 ``gkm-extract``
@@ -17,6 +19,7 @@ import importlib
 import logging
 import os
 import sys
+from pathlib import Path
 
 import msgspec
 
@@ -24,8 +27,10 @@ from gkm.agent.confinement import Identity, confine
 from gkm.agent.counting import CountAnswer, CountRequest, counted
 from gkm.agent.extract import extract, failure
 from gkm.agent.job import Job, fill
-from gkm.agent.messages import ExtractEvent, ExtractRequest, Failed, line
+from gkm.agent.messages import ExtractEvent, ExtractRequest, Failed, RelocateRequest, line
+from gkm.agent.relocating import enter_tree, relocate
 from gkm.base.errors import GKMError
+from gkm.store.errors import TreeDamagedError
 
 # What the libraries below import only when they first use it. By then this process is confined, and where the
 # interpreter lies may be closed to it.
@@ -50,12 +55,19 @@ def main() -> None:
     match arguments:
         case ["stage", *numbers] if len(numbers) in (1, 3) and all(text.isdecimal() for text in numbers):
             sys.exit(0 if _stage(*map(int, numbers)) else 1)
+        case ["relocate", parent, tree, *ids] if len(ids) in (0, 2) and all(
+            text.isdecimal() for text in (parent, *ids)
+        ):
+            sys.exit(0 if _relocate(int(parent), Path(tree), *map(int, ids)) else 1)
         case ["count", *numbers] if len(numbers) in (1, 3) and all(text.isdecimal() for text in numbers):
             sys.exit(0 if _count(*map(int, numbers)) else 1)
         case []:
             sys.exit(0 if _job() else 1)
         case _:
-            _log.error("usage: gkm-extract [stage|count PARENT [UID GID]], not %s", " ".join(arguments))
+            _log.error(
+                "usage: gkm-extract [stage|count PARENT [UID GID] | relocate PARENT TREE [UID GID]], not %s",
+                " ".join(arguments),
+            )
             sys.exit(1)
 
 
@@ -75,6 +87,25 @@ def _stage(parent: int, *ids: int) -> bool:
         _tell(Failed("InvalidUsage", f"the request cannot be read: {error}"))
         return False
     return asyncio.run(extract(request, _tell))
+
+
+def _relocate(parent: int, tree: Path, *ids: int) -> bool:
+    identity = Identity(*ids) if ids else None
+    try:
+        inventory = enter_tree(tree, closed=identity is not None)
+        confine(parent=parent, identity=identity, network=False)
+        request = msgspec.json.decode(sys.stdin.buffer.read(), type=RelocateRequest)
+        _tell(relocate(request, inventory))
+    except GKMError as error:
+        _tell(failure(error))
+        return False
+    except FileNotFoundError as error:
+        _tell(Failed(TreeDamagedError.reason, f"a sealed tree is damaged: {error}"))
+        return False
+    except (OSError, msgspec.DecodeError) as error:
+        _tell(Failed("RelocationFailed", str(error)))
+        return False
+    return True
 
 
 def _count(parent: int, *ids: int) -> bool:

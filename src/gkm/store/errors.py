@@ -30,6 +30,14 @@ class TreeMissingError(StoreError):
     """The sealed tree is not in this store, or garbage collection took it meanwhile."""
 
 
+class TreeDamagedError(StoreError):
+    """What the store wrote about a sealed tree, or a file of it, is gone or cannot be read as what it was."""
+
+
+class LayerTooLargeError(StoreError):
+    """A cache holds so many paths that rewriting them takes more than is allowed for its size."""
+
+
 class MountError(StoreError):
     """A mount could not be made or undone; the kernel's words are in the message."""
 

@@ -7,31 +7,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from gkm.store.claims import Claim, abandoned, is_owned
+from gkm.store.claims import Claim, abandoned
+from gkm.store.damage import collect_damaged
 from gkm.store.errors import StoreError
-from gkm.store.journal import Journal, read_journal
+from gkm.store.found import FoundMount, digests_in_use, find_mounts, layers_in_use
+from gkm.store.journal import read_journal
+from gkm.store.layers import all_layers, bytes_of_layers
 from gkm.store.layout import Layout
-from gkm.store.linux.mountinfo import mounts
 from gkm.store.locks import trying
 from gkm.store.mode import Mode
 from gkm.store.overlay import is_mounted, unmount
 from gkm.store.prepared import PreparedMount
+from gkm.store.relocation import drop_idle_layers
 from gkm.store.sealed import read_tree
 from gkm.store.target import remove_directories
 from gkm.store.trash import empty_trash, throw_away
 from gkm.store.usetime import last_used
-
-
-@dataclass(frozen=True, slots=True)
-class FoundMount:
-    """A view found in the store, whoever made it."""
-
-    directory: Path
-    journal: Journal
-    owned: bool
-    """Whether the process that made it, or its command, lives."""
-    mounted: bool
-    """Whether it is mounted in this process's namespace; a command's own view never is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class Collected:
     in_use: tuple[str, ...]
     """Digests of trees that a view uses, or that are being staged or mounted at this moment."""
     bytes: int
-    """The sum of the removed trees' sizes."""
+    """The sum of the sizes of what was deleted, relocation layers included."""
 
 
 def recover(layout: Layout) -> None:
@@ -75,18 +66,6 @@ def _recover_view(layout: Layout, claim: Claim) -> None:
     throw_away(layout, claim.path)
 
 
-def find_mounts(layout: Layout) -> list[FoundMount]:
-    """All views in the store. Raises `StoreError` for a damaged journal."""
-    found = []
-    seen = mounts()
-    for directory in sorted(layout.mounts.iterdir()):
-        journal = read_journal(directory)
-        if journal is not None:
-            mounted = is_mounted(journal.target, str(journal.upper(directory)), seen)
-            found.append(FoundMount(directory, journal, is_owned(directory), mounted))
-    return found
-
-
 def adopt(layout: Layout, found: FoundMount) -> PreparedMount:
     """A persistent view that another process made, to detach or discard it."""
     digest = found.journal.digest
@@ -94,32 +73,40 @@ def adopt(layout: Layout, found: FoundMount) -> PreparedMount:
     return PreparedMount(layout, Claim(found.directory, -1), found.journal, tree)
 
 
-def collect(layout: Layout, *, keep: Collection[str], unused_seconds: float) -> Collected:
-    """Delete trees that may go. Raises `OSError`, `StoreError`."""
+def collect(
+    layout: Layout, *, keep: Collection[str], unused_seconds: float, layers_unused_seconds: float = 0.0
+) -> Collected:
+    """Delete trees and relocation layers that may go. Raises `OSError`, `StoreError`."""
     removed, in_use, size = [], [], 0
-    newest = time.time() - unused_seconds
+    collect_damaged(layout)
+    now = time.time()
     for directory in sorted(layout.trees.iterdir()):
         digest = directory.name.replace("-", ":", 1)
-        if digest in keep:
-            continue
-        with trying(layout.digest_lock(digest)) as free:
-            if not free or digest in _digests_in_use(layout):
-                in_use.append(digest)
-                continue
-            if last_used(layout, digest) > newest:
-                continue
-            # A tree whose record is damaged goes like any other, its size unknown.
-            with contextlib.suppress(StoreError):
-                tree = read_tree(directory)
-                size += 0 if tree is None else tree.bytes
-            throw_away(layout, directory)
-        removed.append(digest)
+        if digest not in keep:
+            with trying(layout.digest_lock(digest)) as free:
+                if not free or digest in digests_in_use(find_mounts(layout)):
+                    in_use.append(digest)
+                elif last_used(layout, digest) <= now - unused_seconds:
+                    # A tree whose record is damaged goes like any other, its size unknown.
+                    with contextlib.suppress(StoreError):
+                        tree = read_tree(directory)
+                        size += 0 if tree is None else tree.bytes
+                    size += bytes_of_layers(directory)
+                    throw_away(layout, directory)
+                    removed.append(digest)
+                    continue
+        size += _collect_layers(layout, directory, digest, now - layers_unused_seconds)
     return Collected(tuple(removed), tuple(in_use), size)
 
 
-def _digests_in_use(layout: Layout) -> frozenset[str]:
-    return frozenset(
-        found.journal.digest
-        for found in find_mounts(layout)
-        if found.journal.digest and (found.owned or found.mounted or found.journal.persistent)
-    )
+def _collect_layers(layout: Layout, tree: Path, digest: str, older_than: float) -> int:
+    """Delete layers of a tree that stays; how many bytes that frees."""
+    # A look without the lock first: nearly always there is nothing to do.
+    if not any(use.seconds < older_than for use in all_layers(tree)):
+        return 0
+    with trying(layout.digest_lock(digest)) as free:
+        if not free:
+            return 0
+        return drop_idle_layers(
+            layout, tree, layers_in_use(find_mounts(layout), digest), older_than=older_than
+        )

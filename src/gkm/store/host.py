@@ -6,7 +6,7 @@ below `place`, a directory of the caller's choice, since mounts elsewhere may no
     STORE/mounts/ID/journal.json    written first, thrown away last
     PLACE/ID/image                  the bounded filesystem, where one can be had
     PLACE/ID/fs/                    where it is mounted, else a plain directory
-    PLACE/ID/fs/layer/              the relocation layer: there it costs no disk, and goes with the image
+    PLACE/ID/fs/empty/              what lies below the upper of a view that starts cold
     PLACE/ID/fs/upper, work         mode overlay
     PLACE/ID/fs/view                mode copy: the copy itself, bound to the target
 
@@ -25,15 +25,16 @@ import msgspec
 
 from gkm.store.bounded import Bounds, UnboundedError, mount_bounded, unmount_all
 from gkm.store.claims import claim
-from gkm.store.errors import MountError, StoreError, TreeMissingError, disk_error
+from gkm.store.errors import MountError, StoreError, disk_error
 from gkm.store.journal import Journal, current_boot, read_journal, this_process, write_journal
+from gkm.store.layers import Layer
 from gkm.store.layout import Layout
 from gkm.store.linux import mountinfo, syscalls
 from gkm.store.locks import locked
 from gkm.store.mode import Mode
 from gkm.store.overlay import Overlay, mount_overlay
 from gkm.store.plain_copy import fill_view
-from gkm.store.relocated import write_relocation_layer
+from gkm.store.relocation import check_present
 from gkm.store.sealed import SealedTree
 from gkm.store.trash import throw_away
 from gkm.store.usetime import mark_used
@@ -54,9 +55,10 @@ class Wish:
     """Below which the view's mounts and uppers lie; the same one for all views of a service."""
     mode: Mode
     """``overlay``, or ``copy`` for a filesystem that can be idmapped."""
-    seen_as: str | None
-    """The path at which the workload will see it, for relocation; None leaves the image's paths."""
     bounds: Bounds
+    layer: Layer | None = None
+    """The tree's relocation layer for the path at which the workload will see the view; None leaves the image's
+    paths."""
     read_only: bool = False
     context: str | None = None
     """The SELinux label of all its files, where SELinux is on."""
@@ -95,7 +97,7 @@ def host(store: "Store", wish: Wish) -> HostedView:
     """Make the view and mount it at its target.
 
     Raises:
-        TreeMissingError: the tree was collected meanwhile.
+        TreeMissingError: the tree, or its layer, was collected meanwhile.
         MountError: the kernel refused.
         StoreFullError, StoreError: the disk failed. After any error nothing is left behind.
     """
@@ -114,11 +116,12 @@ def host(store: "Store", wish: Wish) -> HostedView:
         owner=this_process(),
         boot_id=current_boot(),
         private=str(wish.place / owned.path.name / "fs"),
+        layer=None if wish.layer is None else wish.layer.name,
         notes=dict(wish.notes),
     )
     view = HostedView(owned.path, journal)
     try:
-        _write_journal(layout, view, tree)
+        _write_journal(layout, view, wish)
         _write_files(view, wish)
         _mount(view, wish)
     except BaseException as error:
@@ -195,49 +198,38 @@ def _is_needed(path: Path, mounts: tuple[mountinfo.MountEntry, ...]) -> bool:
     )
 
 
-def _write_journal(layout: Layout, view: HostedView, tree: SealedTree | None) -> None:
+def _write_journal(layout: Layout, view: HostedView, wish: Wish) -> None:
+    tree = wish.tree
     if tree is None:
         write_journal(view.directory, view.journal)
         return
     # Under this lock collection cannot pass between the look at the tree and the journal that holds it.
     with locked(layout.digest_lock(tree.digest), shared=True):
-        if not tree.path.is_dir():
-            raise TreeMissingError(f"{tree.digest} is no longer in the store: stage the image again")
+        check_present(tree, wish.layer)
         write_journal(view.directory, view.journal)
         mark_used(layout, tree.digest)
 
 
 def _write_files(view: HostedView, wish: Wish) -> None:
-    tree, private = wish.tree, view.private
+    tree, private, bounds = wish.tree, view.private, wish.bounds
     private.parent.mkdir(mode=0o700, parents=True)
     private.mkdir(mode=0o700)
-    bounds = _with_layer(wish)
     if tree is not None and wish.mode is Mode.COPY:
-        bounds = bounds.and_also(bytes=tree.bytes, files=2 * tree.record.files)
+        relocated = (0, 0) if wish.layer is None else (wish.layer.record.bytes, wish.layer.record.files)
+        bounds = bounds.and_also(
+            bytes=tree.bytes + relocated[0], files=2 * (tree.record.files + relocated[1])
+        )
     with contextlib.suppress(UnboundedError):
         mount_bounded(private.parent / "image", private, bounds)
         private.chmod(0o700)
     view.upper.mkdir()
     view.upper.chmod(0o777)  # it decides who may write in the view's root: any uid
-    layer = _layer(view)
     if tree is None:
-        layer.mkdir()
-    elif wish.seen_as is not None:
-        write_relocation_layer(tree, wish.seen_as, layer)
+        _empty(view).mkdir()
     if wish.mode is Mode.COPY:
-        fill_view(_lowers(view, tree), view.upper, open_to_all=True)
+        fill_view(_lowers(view, wish), view.upper, open_to_all=True)
     else:
         (private / "work").mkdir(mode=0o700)
-
-
-def _with_layer(wish: Wish) -> Bounds:
-    """What the workload may add, and room for the relocation layer: a file of it may be longer than its original
-    by some paths, and stands in a directory of its own."""
-    if wish.tree is None or wish.seen_as is None:
-        return wish.bounds
-    names = {record.file for found in wish.tree.inventory.formats for record in found.relocatable}
-    size = sum((wish.tree.path / name).stat().st_size for name in names)
-    return wish.bounds.and_also(bytes=4 * size, files=2 * len(names) + 1)
 
 
 def _mount(view: HostedView, wish: Wish) -> None:
@@ -247,7 +239,7 @@ def _mount(view: HostedView, wish: Wish) -> None:
         return
     overlay = Overlay(
         str(wish.target),
-        tuple(map(str, _lowers(view, wish.tree))),
+        tuple(map(str, _lowers(view, wish))),
         str(view.upper),
         str(view.private / "work"),
     )
@@ -266,10 +258,11 @@ def _bind(source: Path, target: Path, *, read_only: bool) -> None:
         raise MountError(f"binding a copy to {target}: {error.strerror}") from error
 
 
-def _layer(view: HostedView) -> Path:
-    return view.private / "layer"
+def _empty(view: HostedView) -> Path:
+    return view.private / "empty"
 
 
-def _lowers(view: HostedView, tree: SealedTree | None) -> tuple[Path, ...]:
-    trees = () if tree is None else tree.lower_directories()
-    return (_layer(view), *trees) if _layer(view).is_dir() else trees
+def _lowers(view: HostedView, wish: Wish) -> tuple[Path, ...]:
+    if wish.tree is None:
+        return (_empty(view),)
+    return (*(() if wish.layer is None else wish.layer.lower_directories()), *wish.tree.lower_directories())

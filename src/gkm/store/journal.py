@@ -44,6 +44,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel"):
     state: Literal["live", "ended", "detached"] = "live"
     """``ended``: gone from its target, to be accounted and dropped. ``detached``: gone from its target, but a
     process still uses it, so that its files stay until the next boot."""
+    layer: str | None = None
+    """The tree's relocation layer that it uses (`gkm.store.layers.Layer.name`)."""
     notes: dict[str, str] = {}
     """What the one who asked for the view wrote down for himself."""
 

@@ -4,10 +4,11 @@
 
     version                 what made this, so that a later GKM knows how to read it
     lock                    held for the instants in which directories below appear or change owner
-    trees/sha256-HEX/       sealed trees; only the store's owner may enter
+    trees/sha256-HEX/       sealed trees, each with its relocation layers; only the store's owner may enter
     staging/ID/             trees on their way; ID/lock is held while somebody works there
-    mounts/ID/              one view each: journal, upper, relocation layer; ID/lock as above
+    mounts/ID/              one view each: journal, upper; ID/lock as above
     locks/sha256-HEX        held while a digest is staged, taken into use or collected
+    damaged/                trees that are not what was sealed, for as long as views use them
     trash/                  renamed here in one step, deleted at leisure
 
 All of it is on one filesystem: every step that matters is one rename.
@@ -50,6 +51,11 @@ class Layout:
     def trash(self) -> Path:
         """What is being deleted."""
         return self.root / "trash"
+
+    @property
+    def damaged(self) -> Path:
+        """What was set aside (`gkm.store.damage`); made when it is needed."""
+        return self.root / "damaged"
 
     @property
     def lock(self) -> Path:

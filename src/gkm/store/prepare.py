@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gkm.store.claims import claim
-from gkm.store.errors import TreeMissingError, disk_error
+from gkm.store.errors import disk_error
 from gkm.store.journal import Journal, current_boot, this_process, write_journal
+from gkm.store.layers import Layer
 from gkm.store.locks import locked
 from gkm.store.mode import Mode
 from gkm.store.overlay import is_mounted, unmount
 from gkm.store.prepared import PreparedMount
 from gkm.store.relocated import write_relocation_layer
+from gkm.store.relocation import check_present, layer_limit, relocated
 from gkm.store.sealed import SealedTree
 from gkm.store.target import (
     check_target,
@@ -57,6 +59,8 @@ def prepare(
         target = resolve_target(target, layout.root)
         check_target(target, mode)
         made = missing_directories(target)
+    # Where others may find it again, a layer is shared; the private directory below is nobody else's ever again.
+    layer = None if tree is None or target is None else relocated(layout, tree, str(target))
     try:
         owned = claim(layout, layout.mounts)
     except OSError as error:
@@ -71,10 +75,11 @@ def prepare(
         persistent=persistent,
         owner=this_process(),
         boot_id=current_boot(),
+        layer=None if layer is None else layer.name,
     )
     prepared = PreparedMount(layout, owned, journal, tree)
     try:
-        _write(prepared, own_view=target is None)
+        _write(prepared, layer, own_view=target is None)
     except BaseException as error:
         discard(prepared)
         if isinstance(error, OSError):
@@ -83,15 +88,14 @@ def prepare(
     return prepared
 
 
-def _write(prepared: PreparedMount, *, own_view: bool) -> None:
+def _write(prepared: PreparedMount, layer: Layer | None, *, own_view: bool) -> None:
     tree = prepared.tree
     if tree is None:
         write_journal(prepared.directory, prepared.journal)
     else:
         # Under this lock collection cannot pass between the look at the tree and the journal that holds it.
         with locked(prepared.layout.digest_lock(tree.digest), shared=True):
-            if not tree.path.is_dir():
-                raise TreeMissingError(f"{tree.digest} is no longer in the store: stage the image again")
+            check_present(tree, layer)
             write_journal(prepared.directory, prepared.journal)
             mark_used(prepared.layout, tree.digest)
     make_directories(tuple(Path(path) for path in prepared.journal.made_directories))
@@ -106,8 +110,10 @@ def _write(prepared: PreparedMount, *, own_view: bool) -> None:
     prepared.upper.chmod(0o777)  # the upper decides who may write in the view's root: any uid
     if tree is None:
         prepared.layer.mkdir()
-    else:
-        write_relocation_layer(tree, str(prepared.target), prepared.layer)
+    elif own_view:
+        limit = layer_limit(tree.relocatable)
+        view = str(prepared.target)
+        write_relocation_layer(tree.path, tree.inventory, view, prepared.layer, limit_bytes=limit)
 
 
 def discard(prepared: PreparedMount) -> None:

@@ -7,7 +7,7 @@
     mounts/ID/view/             where it appears, unless the caller names a target
     mounts/ID/private/upper/    what the workload adds or changes
     mounts/ID/private/work/     overlay's own
-    mounts/ID/private/layer/    the relocation layer; empty below a view that starts cold
+    mounts/ID/private/layer/    a relocation layer that no other view can use; empty below one that starts cold
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gkm.store.claims import Claim
 from gkm.store.journal import Journal
+from gkm.store.layers import layers_of, read_layer
 from gkm.store.layout import Layout
 from gkm.store.mode import Mode
 from gkm.store.overlay import Overlay
@@ -57,7 +58,7 @@ class PreparedMount:
 
     @property
     def layer(self) -> Path:
-        """The relocation layer; it exists where a file had to differ, or there is no tree."""
+        """What lies above the tree and is this view's alone; it may not exist."""
         return self.directory / "private" / "layer"
 
     @property
@@ -68,8 +69,13 @@ class PreparedMount:
     @property
     def lowers(self) -> tuple[Path, ...]:
         """The layers below the upper, top first."""
-        trees = () if self.tree is None else self.tree.lower_directories()
-        return (self.layer, *trees) if self.layer.is_dir() else trees
+        below: tuple[Path, ...] = (self.layer,) if self.layer.is_dir() else ()
+        if self.tree is None:
+            return below
+        if self.journal.layer is not None:
+            shared = read_layer(layers_of(self.tree.directory) / self.journal.layer)
+            below += () if shared is None else shared.lower_directories()
+        return below + self.tree.lower_directories()
 
     @property
     def overlay(self) -> Overlay:

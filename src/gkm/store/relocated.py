@@ -1,34 +1,54 @@
-"""The relocation layer: the files whose content depends on where the view stands."""
+"""Writing the files of a relocation layer: those whose content depends on where the view stands."""
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
+from gkm.caches.model import Inventory
 from gkm.caches.relocation import relocate
-from gkm.store.sealed import SealedTree
+from gkm.store.errors import LayerTooLargeError
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_relocation_layer(tree: SealedTree, mount_root: str, layer: Path) -> int:
-    """Write into the new directory `layer` each file of `tree` that must differ at `mount_root`.
+class Written(NamedTuple):
+    """What was written."""
 
-    Modes and times are those of the sealed tree, so any uid can replace them through the mount. Returns how
-    many files were written; where none was, `layer` is not made.
+    files: int
+    bytes: int
+
+
+def write_relocation_layer(
+    tree: Path, inventory: Inventory, mount_root: str, layer: Path, *, limit_bytes: int
+) -> Written:
+    """Write into the new directory `layer` each file of `tree` (of which `inventory` tells) that must differ at
+    `mount_root`.
+
+    Modes and times are those of the sealed tree, so any uid can replace them through the mount. Where no file
+    has to differ, `layer` is not made.
 
     Raises:
         UsageError: a cache cannot be relocated to `mount_root`.
+        TreeReadError: a file that the inventory names cannot be read.
+        LayerTooLargeError: the files would have more than `limit_bytes` together.
         OSError: the disk failed.
     """
-    carried = frozenset(tree.inventory.files)
-    root, sealed = str(layer), str(tree.path)
+    carried = frozenset(inventory.files)
+    root, sealed = str(layer), str(tree)
     made: set[str] = set()
-    count = 0
-    for name, content in relocate(tree.path, tree.inventory, mount_root):
+    count = size = 0
+    for name, content in relocate(tree, inventory, mount_root):
         assert name in carried, f"a format relocates {name!r}, which its inventory does not carry"
+        size += len(content)
+        if size > limit_bytes:
+            raise LayerTooLargeError(
+                f"the paths of this cache, rewritten for {mount_root}, need more than {limit_bytes} bytes:"
+                " mount it at a shorter path"
+            )
         _make_directories(root, os.path.dirname(name), made)  # noqa: PTH120  thousands of times: text is cheaper
         _write(f"{root}/{name}", content, os.stat(f"{sealed}/{name}"))  # noqa: PTH116  as above
         count += 1
-    return count
+    return Written(count, size)
 
 
 def _make_directories(root: str, relative: str, made: set[str]) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from gkm.base.files import sync_directory
+from gkm.caches.model import Inventory
 from gkm.caches.scan import scan
 from gkm.store.layout import Layout
-from gkm.store.linux.syscalls import syncfs
-from gkm.store.sealed import FILES, Record, SealedFile, SealedTree, write_record
+from gkm.store.linux.syscalls import sync_filesystem
+from gkm.store.sealed import FILES, Record, Relocatable, SealedFile, SealedTree, write_record
 from gkm.store.trash import throw_away
 
 
@@ -66,14 +67,20 @@ def seal(
         bytes=sum(file.bytes for file in listing),
         files=len(listing),
         staged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        relocatable=_relocatable(inventory, listing),
     )
     write_record(directory, record, inventory, listing)
-    _sync(directory)
+    sync_filesystem(directory)
     final = layout.tree(digest)
     throw_away(layout, final)  # there is none, but for what was damaged by hand
     directory.rename(final)
     sync_directory(layout.trees)
     return SealedTree(final, record)
+
+
+def _relocatable(inventory: Inventory, listing: Iterable[SealedFile]) -> Relocatable:
+    names = {record.file for found in inventory.formats for record in found.relocatable}
+    return Relocatable(len(names), sum(file.bytes for file in listing if file.path in names))
 
 
 def _link_identical(files: Path, listing: Iterable[SealedFile]) -> None:
@@ -100,11 +107,3 @@ def _link_identical(files: Path, listing: Iterable[SealedFile]) -> None:
             first[file.digest, file.executable] = path  # this inode can have no more names
             continue
         twin.replace(path)
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        syncfs(fd)
-    finally:
-        os.close(fd)

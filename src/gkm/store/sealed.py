@@ -9,11 +9,11 @@ import msgspec
 
 from gkm.base.digests import digest_file
 from gkm.caches.model import Inventory
-from gkm.store.errors import StoreError
+from gkm.store.errors import TreeDamagedError, disk_error
 
 FILES = "files"
 _RECORD = "record.json"
-_INVENTORY = "inventory.json"
+INVENTORY = "inventory.json"
 _LISTING = "listing.json"
 _T = TypeVar("_T")
 
@@ -26,6 +26,14 @@ class SealedFile(msgspec.Struct, frozen=True, rename="camel"):
     digest: str
     bytes: int
     executable: bool
+
+
+class Relocatable(msgspec.Struct, frozen=True, rename="camel"):
+    """How much of a tree depends on the path at which it is seen."""
+
+    files: int
+    bytes: int
+    """The sum of their sizes."""
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,6 +50,8 @@ class Record(msgspec.Struct, frozen=True, rename="camel"):
     files: int
     staged_at: str
     """UTC, RFC 3339."""
+    relocatable: Relocatable | None = None
+    """None: it was sealed before this was written down."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +90,15 @@ class SealedTree:
         """The layers of an overlay mount, top first."""
         return (self.path,)
 
+    @property
+    def relocatable(self) -> Relocatable:
+        """At most so much of it depends on the path at which it is seen; known without its inventory."""
+        return self.record.relocatable or Relocatable(self.record.files, self.record.bytes)
+
     @cached_property
     def inventory(self) -> Inventory:
         """What `gkm.caches.scan` found in it when it was staged. Raises `StoreError` when damaged."""
-        return _read(self.directory / _INVENTORY, Inventory)
+        return _read(self.directory / INVENTORY, Inventory)
 
     def listing(self) -> tuple[SealedFile, ...]:
         """Every file with its digest, sorted by path. Raises `StoreError` when damaged."""
@@ -101,7 +116,7 @@ def write_record(
     directory: Path, record: Record, inventory: Inventory, listing: tuple[SealedFile, ...]
 ) -> None:
     """Write beside the files what `read_tree` reads; the caller makes it durable. Raises `OSError`."""
-    for name, value in ((_INVENTORY, inventory), (_LISTING, listing), (_RECORD, record)):
+    for name, value in ((INVENTORY, inventory), (_LISTING, listing), (_RECORD, record)):
         (directory / name).write_bytes(msgspec.json.encode(value))
 
 
@@ -136,10 +151,20 @@ def _is_intact(path: Path, file: SealedFile) -> bool:
     return digest_file(path) == file.digest
 
 
+def decode_inventory(data: bytes) -> Inventory:
+    """What stands in a tree's `INVENTORY`. Raises `TreeDamagedError`."""
+    try:
+        return msgspec.json.decode(data, type=Inventory)
+    except msgspec.DecodeError as error:
+        raise TreeDamagedError(f"a sealed tree's {INVENTORY} is damaged: {error}") from error
+
+
 def _read(path: Path, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
-        raise StoreError(
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.DecodeError) as error:
+        raise TreeDamagedError(
             f"{path} is damaged ({error}): delete {path.parent} and stage the image again"
         ) from error
+    except OSError as error:
+        raise disk_error(error, "reading a sealed tree", path) from error

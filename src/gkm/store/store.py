@@ -14,10 +14,13 @@ from gkm.store import garbage
 from gkm.store.attach import detach
 from gkm.store.claims import claim
 from gkm.store.errors import TreeMissingError, disk_error
-from gkm.store.garbage import Collected, FoundMount
+from gkm.store.found import FoundMount, find_mounts
+from gkm.store.garbage import Collected
+from gkm.store.layers import Layer
 from gkm.store.layout import Layout, open_layout
 from gkm.store.modes import ModeProbe, best_mode
 from gkm.store.prepare import discard
+from gkm.store.relocation import relocated
 from gkm.store.sealed import Damage, SealedTree, find_damage, read_tree
 from gkm.store.stage import stage
 from gkm.store.trash import throw_away
@@ -90,9 +93,13 @@ class Store:
         except OSError as error:
             raise disk_error(error, f"verifying {digest}", self.root) from error
 
+    def relocated(self, tree: SealedTree, root: str) -> Layer | None:
+        """The relocation layer of `tree` for a view at `root`; see `gkm.store.relocation.relocated`."""
+        return relocated(self.layout, tree, root)
+
     def mounts(self) -> list[FoundMount]:
         """All views, those of other processes too. Raises `StoreError` for a damaged journal."""
-        return garbage.find_mounts(self.layout)
+        return find_mounts(self.layout)
 
     def undo(self, found: FoundMount, *, lazily: bool = False) -> None:
         """Detach and discard a persistent view, whichever process made it.
@@ -108,11 +115,23 @@ class Store:
         except OSError as error:
             raise disk_error(error, "discarding a mount", self.root) from error
 
-    def collect(self, *, keep: Collection[str] = (), unused_seconds: float = 0.0) -> Collected:
+    def collect(
+        self,
+        *,
+        keep: Collection[str] = (),
+        unused_seconds: float = 0.0,
+        layers_unused_seconds: float = 0.0,
+    ) -> Collected:
         """Delete trees that no view uses, that are not in `keep` (digests), and that were neither staged nor
-        mounted in the last `unused_seconds`. Raises `StoreError`."""
+        mounted in the last `unused_seconds`; and relocation layers of the others that no view uses or used in
+        the last `layers_unused_seconds`. Raises `StoreError`."""
         try:
-            return garbage.collect(self.layout, keep=keep, unused_seconds=unused_seconds)
+            return garbage.collect(
+                self.layout,
+                keep=keep,
+                unused_seconds=unused_seconds,
+                layers_unused_seconds=layers_unused_seconds,
+            )
         except OSError as error:
             raise disk_error(error, "collecting garbage", self.root) from error
 

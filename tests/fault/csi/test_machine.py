@@ -77,7 +77,8 @@ class World:
         def wish() -> Wish:
             tree = None if digest is None else self.node.store.tree(digest)
             place = self.node.settings.place
-            return Wish(tree, target, place, mode, "/cache", Bounds(1 << 20, 64))
+            layer = None if tree is None else self.node.store.relocated(tree, "/cache")
+            return Wish(tree, target, place, mode, Bounds(1 << 20, 64), layer)
 
         async def call(machine: Machine) -> None:
             place = machine.place(target)

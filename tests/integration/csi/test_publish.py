@@ -194,7 +194,8 @@ async def test_a_damaged_tree_does_not_keep_a_pod_from_starting(node: Node) -> N
     async with node.running() as kubelet:
         await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
         assert list(node.target(pod).iterdir()) == []
-        assert node.events.told[0][1] == "Store"
+        assert node.events.told[0][1] == "TreeDamaged"
+        assert node.trees.lost_digests == [tree.digest]
         node.caches.say(CLUSTER, Answer(tree.digest, wait_seconds=None))
         other = node.pod("2")
         with pytest.raises(grpc.aio.AioRpcError) as refused:

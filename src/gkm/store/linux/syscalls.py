@@ -10,6 +10,7 @@ import os
 MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
+MS_NOEXEC = 0x8
 MS_REMOUNT = 0x20
 MS_NOATIME = 0x400
 MS_BIND = 0x1000
@@ -67,6 +68,15 @@ def syncfs(fd: int) -> None:
     it reports write-back errors.
     """
     checked(libc.syncfs(fd), "syncfs")
+
+
+def sync_filesystem(path: str | os.PathLike[str]) -> None:
+    """`syncfs` of the filesystem that holds the directory `path`."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        syncfs(fd)
+    finally:
+        os.close(fd)
 
 
 def die_with_parent(signal_number: int) -> None:
