@@ -8,17 +8,22 @@ import fcntl
 import os
 import signal
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gkm.agent.child import Extractor
 from gkm.agent.messages import ExtractRequest
 from gkm.agent.stage import stage
+from gkm.agent.state import NodeState
+from gkm.agent.trees import Trees
 from gkm.images.layout import LayoutRepository
+from gkm.store.layers import all_layers, find_layer
 from gkm.store.store import Store
 from support.staging import image_of, pack_into_layout, write_files
-from support.views import everything, triton_files
+from support.views import everything, seal_files, triton_files
 
 FILES = triton_files("add") | {"ADD" + "A" * 49 + "/same": b"x"}
 STEPS = frozenset(
@@ -42,8 +47,27 @@ print(json.dumps({"event": "staged", "digest": "", "bytes": 0, "files": 0}))
 """
 
 
-def killed_at(step: int, store: Store, extractor: Extractor, digest: str) -> bool:
-    """Stage in a process that dies at its step number `step`; False when it was done before that."""
+RELOCATING = """
+import ctypes, fcntl, json, os, sys
+from pathlib import Path
+alive = open(sys.argv[1], "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if os.getppid() != int(sys.argv[3]):
+    sys.exit(1)
+request = json.load(sys.stdin)
+from gkm.store.relocation import build_layer
+from gkm.store.sealed import read_tree
+tree = read_tree(Path(sys.argv[4]))
+made = build_layer(
+    tree.path, tree.inventory, request["root"], Path(request["directory"]), limit_bytes=request["limitBytes"]
+)
+print(json.dumps({"event": "relocated", "files": made.files, "bytes": made.bytes}))
+"""
+
+
+def killed_at(step: int, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+    """Do `work` in a process that dies at its step number `step`; False when it was done before that."""
     child = os.fork()
     if child == 0:
         left = step
@@ -56,17 +80,8 @@ def killed_at(step: int, store: Store, extractor: Extractor, digest: str) -> boo
                     os.kill(os.getpid(), signal.SIGKILL)
 
         try:
-            request = ExtractRequest
             sys.addaudithook(count)
-            asyncio.run(
-                stage(
-                    store.layout,
-                    extractor,
-                    digest,
-                    lambda path: request(directory=str(path), image=f"registry.example/a@{digest}"),
-                    lambda _: None,
-                )
-            )
+            asyncio.run(work())
         except BaseException as error:  # noqa: BLE001  told by the exit status
             os.write(2, f"{error!r}\n".encode())
             os._exit(1)
@@ -90,8 +105,14 @@ def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
     root = open_path / "store"
     Store.open(root)
 
-    step, whole = 1, 0
-    while killed_at(step, Store.open(root), extractor, digest):
+    async def work() -> None:
+        def request(directory: Path) -> ExtractRequest:
+            return ExtractRequest(directory=str(directory), image=f"registry.example/a@{digest}")
+
+        await stage(store.layout, extractor, digest, request, lambda _: None)
+
+    step, whole, store = 1, 0, Store.open(root)
+    while killed_at(step, work):
         with alive.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child is gone too
         store = Store.open(root)
@@ -107,3 +128,34 @@ def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
     assert step > 15, "the steps were not counted"
     assert whole >= 1, "no kill fell between the rename and the end"
     assert everything(Store.open(root).trees()[0].path) == FILES
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_an_agent_killed_at_any_step_of_relocating(open_path: Path) -> None:
+    root, alive = open_path / "store", open_path / "alive"
+    store = Store.open(root)
+    tree = seal_files(store, FILES)
+    extractor = Extractor(None, (sys.executable, "-c", RELOCATING, str(alive)))
+
+    async def work() -> None:
+        trees = Trees(store, extractor, NodeState(), again=lambda _: None)
+        await trees.layer(tree.digest, "/cache")
+
+    step, whole = 1, 0
+    while killed_at(step, work):
+        with alive.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the child is gone too
+        store = Store.open(root)
+        assert list(store.layout.staging.iterdir()) == [], step
+        assert [p for p in store.layout.trash.iterdir() if p.name != ".lock"] == [], step
+        layer = find_layer(tree, "/cache")
+        if layer is not None:
+            whole += 1
+            assert len(everything(layer.lower_directories()[0])) == 1, step
+        store.collect(keep={tree.digest}, layers_unused_seconds=-1)
+        assert all_layers(tree.directory) == []
+        step += 1
+    assert step > 15, "the steps were not counted"
+    assert whole >= 1, "no kill fell between the rename and the end"
+    assert everything(tree.path) == FILES
+    assert find_layer(tree, "/cache") is not None

@@ -15,6 +15,7 @@ import pytest
 
 from gkm.images.layout import LayoutRepository
 from gkm.store.claims import claim, is_owned
+from gkm.store.layers import all_layers, find_layer
 from gkm.store.mode import Mode
 from gkm.store.prepare import discard, prepare
 from gkm.store.store import Store
@@ -111,6 +112,54 @@ def test_making_a_store_killed_at_any_step(tmp_path: Path) -> None:
         assert store.trees() == []
         step += 1
     assert step > 10
+
+
+def test_relocating_killed_at_any_step(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    tree = seal_files(Store.open(root), FILES)
+    mounted_at = tmp_path / "target"
+
+    def work() -> None:
+        store = Store.open(root)
+        store.relocated(tree, str(mounted_at))
+
+    step, whole = 1, 0
+    while killed_at(step, work):
+        store = Store.open(root)
+        assert leftovers(store) == [], step
+        assert everything(tree.path) == FILES, step
+        layer = find_layer(tree, str(mounted_at))
+        if layer is not None:
+            whole += 1
+            (lower,) = layer.lower_directories()
+            (group,) = everything(lower).values()
+            assert str(mounted_at).encode() in group, step
+            assert store.relocated(tree, str(mounted_at)) == layer
+        store.collect(keep={tree.digest}, layers_unused_seconds=-1)
+        assert all_layers(tree.directory) == [], step
+        step += 1
+    assert step > 20, "the steps were not counted"
+    assert whole >= 1, "no kill fell between the rename and the end"
+
+
+def test_dropping_layers_killed_at_any_step(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    tree = seal_files(Store.open(root), FILES)
+
+    def work() -> None:
+        Store.open(root).collect(keep={tree.digest}, layers_unused_seconds=-1)
+
+    Store.open(root).relocated(tree, "/cache")
+    step = 1
+    while killed_at(step, work):
+        store = Store.open(root)
+        assert leftovers(store) == [], step
+        layer = store.relocated(tree, "/cache")  # whole, if it is still there, or made anew
+        assert layer is not None
+        assert len(everything(layer.lower_directories()[0])) == 1, step
+        step += 1
+    assert step > 10
+    assert all_layers(tree.directory) == []
 
 
 @pytest.mark.parametrize("mode", [Mode.OVERLAY, Mode.COPY])
