@@ -14,6 +14,7 @@ from gkm.agent.resources import REPORTS
 from gkm.api.definitions import DEFINITIONS
 from gkm.api.grant import GKMGrant
 from gkm.api.values import CacheKind, StageState, Staging
+from gkm.store.errors import TreeDamagedError
 from gkm.store.store import Store
 from support.agent_bench import NodeBench, node_bench, trees
 from support.cached_images import publish
@@ -271,3 +272,31 @@ async def test_a_full_disk_budget_is_told_and_nothing_is_fetched(
         assert entry.last_error.reason == "DiskBudget"
         assert metric(bench, "gkm_staging_failures_total", reason="DiskBudget") >= 1
         assert trees(bench.store) == set()
+
+
+async def test_a_damaged_tree_is_fetched_again_and_served_again(
+    bench: NodeBench, registry: RunningRegistry, tmp_path: Path
+) -> None:
+    which = await publish(registry.host, tmp_path, "J")
+    async with bench.agent() as agent:
+
+        def answer() -> object:
+            return agent.answers.lookup(CacheKind.GKM_CACHE, bench.namespace, "vector-add", bench.namespace)
+
+        await bench.grant(granted(bench, registry, which))
+        await is_staged(bench, which)
+        before = await agent.trees.layer(which, "/cache")
+        assert before is not None
+        assert agent.state.layers == {which: before.bytes}
+        broken = bench.store.layout.tree(which)
+        (broken / "inventory.json").write_text("{")
+        with pytest.raises(TreeDamagedError) as damaged:
+            await agent.trees.layer(which, "/another")
+        assert await agent.trees.lost(which, damaged.value)
+        found = await bench.until(lambda: _async(answer()), lambda a: a.digest == which)
+        assert found.digest == which
+        assert bench.store.verify(which) == ()
+        layer = await agent.trees.layer(which, "/another")
+        assert layer is not None
+        await agent._garbage.collect()
+        assert agent.state.layers == {which: layer.bytes}

@@ -13,6 +13,7 @@ from gkm.csi.ports import CacheName, PodName
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.kubelet.protos import pluginregistration_pb2 as registration
 from gkm.kubelet.registration import registration_socket
+from gkm.store.layers import all_layers
 from support.csi import Answer, dialled, mount, pod_facts, publish_request
 from support.csi_node import Node
 from support.views import everything, seal_files, triton_files
@@ -51,6 +52,32 @@ async def test_a_pod_gets_the_tree_with_the_paths_it_sees_and_its_own_upper(node
     assert node.usage.words()[:2] == ["mounted", "mounted"]
     assert sorted(node.usage.words()[2:]) == ["unmounted", "unmounted", "unmounting", "unmounting"]
     assert node.events.told == []
+
+
+async def test_pods_that_see_a_cache_at_one_path_share_one_layer_after_a_restart_too(node: Node) -> None:
+    tree = seal_files(node.store, triton_files("add"))
+    node.caches.say(CLUSTER, Answer(tree.digest))
+    pods = [node.pod(str(number), "/seen") for number in range(3)]
+    for pod in pods:
+        async with node.running() as kubelet:
+            await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
+    (layer,) = (use.directory for use in all_layers(tree.directory))
+    for pod in pods:
+        (line,) = mountinfo_of(node.target(pod))
+        assert f"lowerdir={layer}/files:{tree.path}," in line
+    # Nobody's change reaches the others, whose file lies in the same layer.
+    group = f"{ENTRY}/__grp__add.json"
+    (node.target(pods[0]) / group).write_text("changed")
+    assert (node.target(pods[1]) / group).read_text() == (layer / "files" / group).read_text() != "changed"
+    # Used by pods, it stays, whoever collects.
+    node.store.collect(layers_unused_seconds=-1)
+    assert len(all_layers(tree.directory)) == 1
+    async with node.running() as kubelet:
+        for pod in pods:
+            await kubelet.unpublish(node.target(pod))
+        await gone(node)
+    node.store.collect(keep={tree.digest}, layers_unused_seconds=-1)
+    assert all_layers(tree.directory) == []
 
 
 async def test_any_uid_may_write_and_execute_and_setuid_and_devices_are_dead(node: Node) -> None:
@@ -203,6 +230,28 @@ async def test_a_damaged_tree_does_not_keep_a_pod_from_starting(node: Node) -> N
         assert refused.value.code() is grpc.StatusCode.INTERNAL
         await kubelet.unpublish(node.target(pod))
         await kubelet.unpublish(node.target(other))
+        await gone(node)
+
+
+async def test_a_damaged_tree_that_is_staged_again_is_waited_for(node: Node) -> None:
+    files = triton_files("add")
+    tree = seal_files(node.store, files)
+    (tree.directory / "inventory.json").write_text("{")
+    node.caches.say(CLUSTER, Answer(tree.digest))
+    node.trees.comes_again = True
+    pod = node.pod("1")
+    request = publish_request(node.target(pod), "kernels", pod)
+    async with node.running() as kubelet:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await kubelet.publish(request)
+        assert refused.value.code() is grpc.StatusCode.ABORTED
+        assert "staged again" in (refused.value.details() or "")
+        assert node.trees.lost_digests == [tree.digest]
+        seal_files(node.store, files)
+        await kubelet.publish(request)
+        assert everything(node.target(pod)).keys() == files.keys()
+        assert node.events.told == []
+        await kubelet.unpublish(node.target(pod))
         await gone(node)
 
 
