@@ -114,7 +114,7 @@ def run(
     """
     environ = os.environ if environ is None else environ
     inventory = ready.tree.inventory if ready.tree is not None else None
-    with prepared_mount(store, ready.tree, target=request.mount) as prepared:
+    with prepared_mount(store, ready.tree, target=request.mount, secluded=True) as prepared:
         view = str(prepared.target)
         frameworks = variables(inventory, view)
         _make_directories(prepared, frameworks)

@@ -7,6 +7,7 @@
     trees/sha256-HEX/       sealed trees, each with its relocation layers; only the store's owner may enter
     staging/ID/             trees on their way; ID/lock is held while somebody works there
     mounts/ID/              one view each: journal, upper; ID/lock as above
+    view/                   where views appear that nobody else sees: empty, unless one looks from inside
     locks/sha256-HEX        held while a digest is staged, taken into use or collected
     damaged/                trees that are not what was sealed, for as long as views use them
     trash/                  renamed here in one step, deleted at leisure
@@ -46,6 +47,11 @@ class Layout:
     def mounts(self) -> Path:
         """One directory for each view."""
         return self.root / "mounts"
+
+    @property
+    def view(self) -> Path:
+        """Where views in mount namespaces of their own may all appear; made when it is needed."""
+        return self.root / "view"
 
     @property
     def trash(self) -> Path:

@@ -9,6 +9,7 @@ from gkm.store.claims import claim
 from gkm.store.errors import disk_error
 from gkm.store.journal import Journal, current_boot, this_process, write_journal
 from gkm.store.layers import Layer
+from gkm.store.layout import Layout
 from gkm.store.locks import locked
 from gkm.store.mode import Mode
 from gkm.store.overlay import is_mounted, unmount
@@ -40,12 +41,15 @@ def prepare(
     target: Path | None = None,
     mode: Mode | None = None,
     persistent: bool = False,
+    secluded: bool = False,
 ) -> PreparedMount:
     """Write all files of a new view of `tree`, or of an empty one that starts cold (None).
 
-    It appears at `target`, made if needed, or at a private directory in the store. `mode` is the store's best
-    unless given. A view that is not `persistent` is thrown away by the next opening of the store once its
-    owner is dead. Call `discard` when done; `prepared_mount` does.
+    It appears at `target`, made if needed, or at a private directory in the store. `secluded`: it is mounted in a
+    namespace of its own (`run_in_view`), where all such views have one path and so, of one tree, one relocation
+    layer; a copy has a directory of its own even then. `mode` is the store's best unless given. A view that is
+    not `persistent` is thrown away by the next opening of the store once its owner is dead. Call `discard` when
+    done; `prepared_mount` does.
 
     Raises:
         TargetError: nothing can be mounted at `target`.
@@ -59,7 +63,9 @@ def prepare(
         target = resolve_target(target, layout.root)
         check_target(target, mode)
         made = missing_directories(target)
-    # Where others may find it again, a layer is shared; the private directory below is nobody else's ever again.
+    if target is None and secluded and mode is not Mode.COPY:
+        target = _common_view(layout)
+    # A layer for a path that others may have again is shared; a directory below ours is nobody else's ever again.
     layer = None if tree is None or target is None else relocated(layout, tree, str(target))
     try:
         owned = claim(layout, layout.mounts)
@@ -86,6 +92,15 @@ def prepare(
             raise disk_error(error, "preparing a mount", layout.root) from error
         raise
     return prepared
+
+
+def _common_view(layout: Layout) -> Path:
+    try:
+        layout.view.mkdir(mode=0o755, exist_ok=True)
+        layout.view.chmod(0o755)  # any uid may pass to what is mounted there
+    except OSError as error:
+        raise disk_error(error, "preparing a mount", layout.root) from error
+    return layout.view
 
 
 def _write(prepared: PreparedMount, layer: Layer | None, *, own_view: bool) -> None:
@@ -140,9 +155,10 @@ def prepared_mount(
     *,
     target: Path | None = None,
     mode: Mode | None = None,
+    secluded: bool = False,
 ) -> Iterator[PreparedMount]:
     """`prepare` for the length of a block, whatever ends it."""
-    prepared = prepare(store, tree, target=target, mode=mode)
+    prepared = prepare(store, tree, target=target, mode=mode, secluded=secluded)
     try:
         yield prepared
     finally:

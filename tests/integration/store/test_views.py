@@ -8,6 +8,7 @@ import pytest
 
 from gkm.base.errors import UsageError
 from gkm.store.errors import CommandNotExecutableError, CommandNotFoundError, TargetError
+from gkm.store.layers import all_layers
 from gkm.store.mode import Mode
 from gkm.store.prepare import PreparedMount, prepared_mount
 from gkm.store.session import SessionResult, run_in_view
@@ -45,6 +46,36 @@ def test_a_second_view_sees_nothing_of_the_first(store: Store, mode: Mode) -> No
             script = f"number=$(ls VIEW | wc -l) && rm VIEW/{ENTRY}/add.cubin && echo $number > VIEW/count"
             assert run(prepared, "sh", "-c", script).exit_status == 0, number
             assert (prepared.upper / "count").read_text() == "1\n", number
+
+
+@pytest.mark.parametrize("mode", [Mode.OVERLAY, Mode.USER_OVERLAY], indirect=True)
+def test_secluded_views_share_path_and_layer_and_nothing_else(store: Store, mode: Mode) -> None:
+    tree = seal_files(store, triton_files("add"))
+    with (
+        prepared_mount(store, tree, mode=mode, secluded=True) as outer,
+        prepared_mount(store, tree, mode=mode, secluded=True) as inner,
+        prepared_mount(store, None, mode=mode, secluded=True) as cold,
+    ):
+        assert outer.target == inner.target == cold.target == store.layout.view
+        for prepared in (outer, inner):
+            script = f"test ! -e VIEW/seen && cat VIEW/{ENTRY}/__grp__add.json > VIEW/seen"
+            assert run(prepared, "sh", "-c", script).exit_status == 0
+            seen = json.loads((prepared.upper / "seen").read_text())
+            assert seen["child_paths"]["add.cubin"] == f"{prepared.target}/{ENTRY}/add.cubin"
+        assert run(cold, "sh", "-c", 'test -z "$(ls -A VIEW)" && touch VIEW/a').exit_status == 0
+        assert len(all_layers(tree.directory)) == 1
+        store.collect(layers_unused_seconds=-1)
+        assert len(all_layers(tree.directory)) == 1
+    assert list(store.layout.view.iterdir()) == []
+
+
+def test_a_secluded_copy_has_a_directory_of_its_own(store: Store) -> None:
+    tree = seal_files(store, triton_files("add"))
+    with (
+        prepared_mount(store, tree, mode=Mode.COPY, secluded=True) as one,
+        prepared_mount(store, tree, mode=Mode.COPY, secluded=True) as other,
+    ):
+        assert one.target != other.target
 
 
 def test_a_cold_view_is_empty_and_writable(store: Store, mode: Mode) -> None:
