@@ -20,6 +20,7 @@ from gkm.agent.fitness import Hardware
 from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
 from gkm.api.grant import GKMGrant
 from gkm.api.node import DigestReport, NodeStatus
+from gkm.csi.paths import volume_seen_at
 from gkm.gpus.simulated import parse_simulated
 from gkm.kube.client import Client
 from gkm.kube.connection import Connection, load_config
@@ -61,7 +62,14 @@ class NodeBench:
         )
         manager = Manager(self.client, metrics=Metrics(CollectorRegistry()), drain=5.0)
         self.metrics = CollectorRegistry()
-        async with Agent(manager, known, self.store, self.extractor, registry=self.metrics) as agent:
+        async with Agent(
+            manager,
+            known,
+            self.store,
+            self.extractor,
+            registry=self.metrics,
+            seen=lambda pod, volume: volume_seen_at(pod, {volume}).root,
+        ) as agent:
             agent.restored()
             running = asyncio.create_task(manager.run())
             try:

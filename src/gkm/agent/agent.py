@@ -25,6 +25,7 @@ from gkm.agent.pods import NODE_PODS, NodePod, NodePods, caches_named
 from gkm.agent.report import Facts, scopes
 from gkm.agent.reporter import Reporter
 from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
+from gkm.agent.roots import Seen, roots_awaiting, unseen
 from gkm.agent.staging import Staging, digest_key, digests_of
 from gkm.agent.state import NodeState
 from gkm.agent.trees import Trees
@@ -45,7 +46,8 @@ class Agent:
     """Build it before the manager runs; use it as a context around the manager's run.
 
     `answers`, `trees`, `usage` and `pods` are what the CSI driver asks for. Call `restored` once the driver has told
-    `usage` of the views that outlived a restart: until then nothing is collected. `registry` takes the metrics.
+    `usage` of the views that outlived a restart: until then nothing is collected. `registry` takes the metrics,
+    `seen` tells at which path a pod sees a volume.
     """
 
     def __init__(
@@ -56,10 +58,12 @@ class Agent:
         extractor: Extractor,
         *,
         registry: CollectorRegistry | None = None,
+        seen: Seen = unseen,
     ) -> None:
         self.config = config
         self._store = store
         self._judge = config.hardware.judge
+        self._seen = seen
         self._grants = manager.reflect(GRANTS)
         self._nodes = manager.reflect(NODES, fields=f"metadata.name={config.node}")
         self._pods = manager.reflect(NODE_PODS, fields=f"spec.nodeName={config.node}")
@@ -97,6 +101,7 @@ class Agent:
             node_labels=self._node_labels,
             judge=self._judge,
             metrics=metrics,
+            roots=self._roots_awaiting,
         )
         reporter = Reporter(
             manager.client,
@@ -173,6 +178,9 @@ class Agent:
 
     def _stage_again(self, digest: str) -> None:
         self._stage.queue.add(digest_key(digest))
+
+    def _roots_awaiting(self, digest: str) -> tuple[str, ...]:
+        return roots_awaiting(digest, self._grants.store.objects(), self._pods.store.objects(), self._seen)
 
     def _pod_changed(self, change: Change[NodePod]) -> None:
         if change.new is not None:

@@ -4,6 +4,7 @@ The agent takes the sealed tree over afterwards (`gkm.agent.adopt`); this proces
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,8 @@ from gkm.store.sealed import SealedTree
 from gkm.store.store import Store
 
 Tell = Callable[[ExtractEvent], None]
+
+_log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
@@ -115,7 +118,14 @@ async def _stage(request: ExtractRequest, reporter: Reporter) -> SealedTree:
             raise DigestMismatchError(
                 f"{request.image} leads to the image {image.descriptor.digest}: grant that digest instead"
             )
-        return await store.stage(repository, image, reference=request.image, progress=reporter, limits=limits)
+        tree = await store.stage(repository, image, reference=request.image, progress=reporter, limits=limits)
+    for root in request.roots:
+        try:
+            await asyncio.to_thread(store.relocated, tree, root)
+        except GKMError as error:
+            # The tree is whole. Who asks for this path will hear of it.
+            _log.warning("%s is not relocated to %s yet: %s", request.image, root, error)
+    return tree
 
 
 async def _beat(reporter: Reporter) -> None:

@@ -23,6 +23,8 @@ class ExtractRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     """Whether the registry is spoken to in plain HTTP."""
     limit_bytes: int | None = None
     """The most bytes that the unpacked image may have; None: the general limit."""
+    roots: tuple[str, ...] = ()
+    """Paths at which the tree will be seen at once: its relocation layers are made with it."""
 
 
 class RelocateRequest(msgspec.Struct, frozen=True, rename="camel"):

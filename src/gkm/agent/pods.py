@@ -91,7 +91,12 @@ NODE_PODS: Resource[NodePod] = PODS.read_as(NodePod)
 
 
 def caches_named(pod: NodePod) -> Iterator[CacheKey]:
-    """The caches that the pod's volumes may stand for, whether they exist or not.
+    """The caches that the pod's volumes may stand for, whether they exist or not, see `volumes_named`."""
+    return (key for _, key in volumes_named(pod))
+
+
+def volumes_named(pod: NodePod) -> Iterator[tuple[str, CacheKey]]:
+    """The names of the pod's volumes that may stand for a cache, each with that cache, whether it exists or not.
 
     Inline volumes name theirs. A claim is named after its cache, of either kind; a claim of other storage with
     a cache's name asks for nothing worse than staging a cache that its namespace may use anyway.
@@ -103,10 +108,10 @@ def caches_named(pod: NodePod) -> Iterator[CacheKey]:
             name = volume.csi.volume_attributes.get(CSI_ATTRIBUTE_CACHE, "")
             namespace = volume.csi.volume_attributes.get(CSI_ATTRIBUTE_NAMESPACE)
             kind = CacheKind.GKM_CACHE if namespace else CacheKind.CLUSTER_GKM_CACHE
-            yield CacheKey(kind, namespace or None, name)
+            yield volume.name, CacheKey(kind, namespace or None, name)
         elif volume.claim_name:
-            yield CacheKey(CacheKind.GKM_CACHE, pod.metadata.namespace, volume.claim_name)
-            yield CacheKey(CacheKind.CLUSTER_GKM_CACHE, None, volume.claim_name)
+            yield volume.name, CacheKey(CacheKind.GKM_CACHE, pod.metadata.namespace, volume.claim_name)
+            yield volume.name, CacheKey(CacheKind.CLUSTER_GKM_CACHE, None, volume.claim_name)
 
 
 class PodName(Protocol):

@@ -51,7 +51,8 @@ def digests_of(grant: GKMGrant) -> Iterable[Key]:
 class Staging:
     """Reconciles one digest at a time: stages it, waits, or does nothing.
 
-    `grants` and `node_labels` give what is known now; `judge` is the verdict of this node.
+    `grants` and `node_labels` give what is known now; `judge` is the verdict of this node; `roots` the paths at
+    which pods that are here already will see a digest.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Staging:
         node_labels: Callable[[], dict[str, str]],
         judge: Callable[[GKMGrant], Fitness],
         metrics: AgentMetrics,
+        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -77,6 +79,7 @@ class Staging:
         self._node_labels = node_labels
         self._judge = judge
         self._metrics = metrics
+        self._roots = roots
         self._clock = clock
         self._eager_from: dict[str, float] = {}
 
@@ -163,6 +166,7 @@ class Staging:
                 ca=str(self._config.ca) if self._config.ca else None,
                 plain_http=plain,
                 limit_bytes=allowance,
+                roots=self._roots(wish.digest),
             )
 
         return await stage(self._store.layout, self._extractor, wish.digest, request, _moved(wish.digest))

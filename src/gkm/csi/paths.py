@@ -1,6 +1,7 @@
 """The path at which a pod will see its volume, read from the pod: what relocation is for."""
 
 import posixpath
+from collections.abc import Collection
 from typing import NamedTuple
 
 from gkm.base.errors import UsageError
@@ -28,7 +29,11 @@ def seen_at(facts: PodFacts | None, request: VolumeRequest) -> Seen:
     """
     if facts is None:
         return Seen(None, "the pod's containers are not known to the node yet")
-    names = _volume_names(facts, request)
+    return volume_seen_at(facts, _volume_names(facts, request))
+
+
+def volume_seen_at(facts: PodFacts, names: Collection[str]) -> Seen:
+    """Where the volume that the pod calls by one of `names` appears in it, as `seen_at` says."""
     for container in facts.containers:
         mounts = [mount for mount in container if mount.name in names]
         if mounts:

@@ -14,6 +14,7 @@ from gkm.agent.fitness import Hardware
 from gkm.agent.resources import GRANTS
 from gkm.base.errors import UsageError
 from gkm.csi.driver import Driver
+from gkm.csi.paths import volume_seen_at
 from gkm.csi.settings import Settings
 from gkm.gpus.detect import SIMULATED, detect
 from gkm.kube.client import Client
@@ -66,6 +67,7 @@ async def serve(process: Process) -> None:
             store,
             Extractor(identity=_CHILD, environ={**os.environ, "GO_LOG": config.extract_log_level}),
             registry=process.registry,
+            seen=lambda pod, volume: volume_seen_at(pod, {volume}).root,
         )
         driver = Driver(
             settings,

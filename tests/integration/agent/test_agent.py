@@ -15,6 +15,7 @@ from gkm.api.definitions import DEFINITIONS
 from gkm.api.grant import GKMGrant
 from gkm.api.values import CacheKind, StageState, Staging
 from gkm.store.errors import TreeDamagedError
+from gkm.store.layers import find_layer
 from gkm.store.store import Store
 from support.agent_bench import NodeBench, node_bench, trees
 from support.cached_images import publish
@@ -149,13 +150,22 @@ async def test_on_demand_is_staged_when_a_pod_is_bound_to_the_node(
             "metadata": {"name": "p", "namespace": bench.namespace},
             "spec": {
                 "nodeName": bench.node,
-                "containers": [{"name": "c", "image": "none"}],
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "none",
+                        "volumeMounts": [{"name": "cache", "mountPath": "/seen/here"}],
+                    }
+                ],
                 "volumes": [{"name": "cache", **volume}],
             },
         }
         path = f"/api/v1/namespaces/{bench.namespace}/pods"
         await bench.client.connection.send("POST", path, body=msgspec.json.encode(pod))
         await is_staged(bench, which)
+        tree = bench.store.tree(which)
+        assert tree is not None
+        assert find_layer(tree, "/seen/here") is not None, "the pod will wait for a child of its own"
 
 
 async def test_a_new_digest_is_staged_beside_the_old_and_the_old_goes_with_its_last_pod(

@@ -12,6 +12,7 @@ from gkm.agent.confinement import Identity
 from gkm.agent.errors import ExtractionCrashedError, ExtractionFailedError, TreeRefusedError
 from gkm.agent.messages import ExtractRequest, Moved
 from gkm.agent.stage import stage
+from gkm.store.layers import all_layers, find_layer
 from gkm.store.sealed import SealedTree
 from gkm.store.store import Store
 from support.cached_images import publish
@@ -44,6 +45,20 @@ async def test_a_tree_is_whole_and_roots_own(
     assert [entry.path for entry in tree.inventory.entries] == [key("A"), key("B")]
     assert events[-1].bytes == events[-1].total > 0
     for path in [tree.directory, *tree.directory.rglob("*")]:
+        assert (path.lstat().st_uid, path.lstat().st_gid) == (os.geteuid(), os.getegid()), path
+
+
+async def test_layers_for_paths_known_ahead_come_with_the_tree(
+    store: Store, registry: RunningRegistry, tmp_path: Path, child: Identity
+) -> None:
+    digest = await publish(registry.host, tmp_path, "K")
+    image = f"{registry.host}/kernels/vector-add@{digest}"
+    tree, _ = await staged(store, image, child, roots=("/one", "no path at all", "/two"))
+    found = {root: find_layer(tree, root) for root in ("/one", "/two")}
+    assert store.relocated(tree, "/one") == found["/one"] is not None
+    assert store.relocated(tree, "/two") == found["/two"] is not None
+    assert len(all_layers(tree.directory)) == 2
+    for path in tree.directory.rglob("*"):
         assert (path.lstat().st_uid, path.lstat().st_gid) == (os.geteuid(), os.getegid()), path
 
 

@@ -6,7 +6,9 @@ import msgspec
 
 from gkm.agent.grants import CacheKey
 from gkm.agent.pods import NODE_PODS, NodePod, caches_named
+from gkm.agent.roots import MOST_ROOTS, roots_awaiting, unseen
 from gkm.api.values import CacheKind
+from support.granting import digest, grant
 
 INLINE = {
     "name": "cache",
@@ -72,3 +74,21 @@ def test_the_driver_reads_mounts_of_main_containers_and_the_user_namespace() -> 
     first, second = found.containers
     assert [(m.name, m.mount_path, m.sub_path, m.read_only) for m in first] == [("cache", "/c", "s", True)]
     assert second == ()
+
+
+def test_the_paths_that_wait_for_a_digest_are_those_of_pods_that_may_have_it() -> None:
+    def seen(found: NodePod, volume: str) -> str | None:
+        return next((m.mount_path for c in found.containers for m in c if m.name == volume), None)
+
+    def at(path: str, namespace: str = "dev") -> NodePod:
+        mounts = [{"name": "c", "volumeMounts": [{"name": "cache", "mountPath": path}]}]
+        return pod(INLINE, containers=mounts, metadata={"namespace": namespace})
+
+    pods = [at("/b"), at("/a"), at("/a"), at("/other", "elsewhere"), pod(INLINE)]
+    mine = grant(digest("a"), digest("b"))
+    assert roots_awaiting(digest("a"), [mine], pods, seen) == ("/a", "/b")
+    assert roots_awaiting(digest("b"), [mine], pods, seen) == (), "an older digest is not staged"
+    assert roots_awaiting(digest("a"), [grant(digest("a"), name="another")], pods, seen) == ()
+    assert roots_awaiting(digest("a"), [mine], pods, unseen) == ()
+    many = [at(f"/{number:02}") for number in range(MOST_ROOTS + 5)]
+    assert len(roots_awaiting(digest("a"), [mine], many, seen)) == MOST_ROOTS
