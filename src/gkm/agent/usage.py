@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from gkm.agent.counter import Counter
 from gkm.agent.counting import CountAnswer, CountRequest
@@ -18,7 +19,6 @@ from gkm.agent.sightings import Sighting
 from gkm.agent.uses import Counted, Use, View, digests_in_use, use_of, with_counts
 from gkm.api.values import Observation
 from gkm.base.errors import GKMError
-from gkm.store.sealed import SealedTree
 from gkm.store.store import Store
 
 _FIRST_COUNT_SECONDS = 2.0
@@ -32,10 +32,18 @@ _REMEMBERED = 32
 _log = logging.getLogger(__name__)
 
 
+class _Tree(NamedTuple):
+    """A tree as counting needs it; its inventory is megabytes, and is not kept."""
+
+    directory: Path
+    payload: tuple[str, ...]
+    """Of all its entries."""
+
+
 @dataclass
 class _Tracked:
     view: View
-    tree: SealedTree
+    tree: Path
     number: int = 0
     opened: set[str] = field(default_factory=set)
     observation: Observation = Observation.NONE
@@ -63,7 +71,7 @@ class Usage:
         self._changed = changed
         self._counted = counted
         self._tracked: dict[Path, _Tracked] = {}
-        self._payloads: dict[str, tuple[str, ...]] = {}
+        self._known: dict[str, _Tree] = {}
 
     async def start(self) -> None:
         """Have the observer at hand, so that no pod waits for its start."""
@@ -79,14 +87,14 @@ class Usage:
             return
         self.uses[view.target] = use_of(view)
         self._changed()
-        tree = self._tree(view)
-        if tree is None:
+        known = await self._tree(view)
+        if known is None:
             return
-        tracked = _Tracked(view, tree)
+        tracked = _Tracked(view, known.directory)
         self._tracked[view.target] = tracked
         tracked.number = await self._observer.watch(
             str(view.target),
-            self._payload(tree),
+            known.payload,
             mounted=view.mode != "copy",
             seen=lambda sighting: _note(tracked, sighting, restored=restored),
             lost=lambda: _lost(tracked),
@@ -119,26 +127,21 @@ class Usage:
             await _end(tracked.tasks)
         await self._observer.aclose()
 
-    def _tree(self, view: View) -> SealedTree | None:
+    async def _tree(self, view: View) -> _Tree | None:
+        """The tree below `view`; None where there is none to count."""
         if view.digest is None:
             return None
-        try:
-            tree = self._store.tree(view.digest)
-            if tree is not None:
-                self._payload(tree)
-        except GKMError as error:
-            _log.warning("%s is not counted: %s", view.target, error)
-            return None
-        return tree
-
-    def _payload(self, tree: SealedTree) -> tuple[str, ...]:
-        """The payloads of all entries of `tree`; read once for all pods that start together."""
-        known = self._payloads.pop(tree.digest, None)
+        known = self._known.pop(view.digest, None)
         if known is None:
-            known = tuple(path for entry in tree.inventory.entries for path in entry.payload)
-        self._payloads[tree.digest] = known
-        while len(self._payloads) > _REMEMBERED:
-            del self._payloads[next(iter(self._payloads))]
+            try:
+                known = await asyncio.to_thread(_read, self._store, view.digest)
+            except GKMError as error:
+                _log.warning("%s is not counted: %s", view.target, error)
+            if known is None:
+                return None
+        self._known[view.digest] = known
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
         return known
 
     async def _count_now_and_then(self, tracked: _Tracked) -> None:
@@ -157,7 +160,7 @@ class Usage:
 
     async def _count(self, tracked: _Tracked) -> None:
         request = CountRequest(
-            tree=str(tracked.tree.directory),
+            tree=str(tracked.tree),
             upper=str(tracked.view.upper),
             opened=tuple(sorted(tracked.opened)),
         )
@@ -176,6 +179,13 @@ class Usage:
         if fresh != use:
             self.uses[tracked.view.target] = fresh
             self._changed()
+
+
+def _read(store: Store, digest: str) -> _Tree | None:
+    tree = store.tree(digest)
+    if tree is None:
+        return None
+    return _Tree(tree.directory, tuple(path for entry in tree.inventory.entries for path in entry.payload))
 
 
 def _note(tracked: _Tracked, sighting: Sighting, *, restored: bool) -> None:
