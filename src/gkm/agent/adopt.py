@@ -11,7 +11,7 @@ from pathlib import Path
 from gkm.agent.errors import TreeRefusedError
 from gkm.base.files import sync_directory
 from gkm.store.layout import Layout
-from gkm.store.relocation import layer_limit
+from gkm.store.relocated import layer_limit
 from gkm.store.sealed import Relocatable, SealedTree, read_tree
 from gkm.store.trash import throw_away
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from gkm.agent.messages import Relocated, RelocateRequest
 from gkm.store.linux import syscalls
 from gkm.store.linux.namespaces import enter_mount_namespace
-from gkm.store.relocation import build_layer
+from gkm.store.relocated import build_layer
 from gkm.store.sealed import FILES, INVENTORY, decode_inventory
 
 _FLAGS = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC

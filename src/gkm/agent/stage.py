@@ -14,10 +14,11 @@ from gkm.agent.adopt import adopt
 from gkm.agent.child import Extractor
 from gkm.agent.messages import ExtractRequest, Moved
 from gkm.store.claims import Claim, claim
+from gkm.store.damage import whole_tree
 from gkm.store.errors import disk_error
 from gkm.store.layout import Layout
 from gkm.store.locks import waiting_for
-from gkm.store.sealed import SealedTree, read_tree
+from gkm.store.sealed import SealedTree
 from gkm.store.threads import run_to_end
 from gkm.store.trash import throw_away
 from gkm.store.usetime import mark_used
@@ -40,7 +41,7 @@ async def stage(
     try:
         async with waiting_for(layout.digest_lock(digest)):
             mark_used(layout, digest)
-            tree = read_tree(layout.tree(digest))
+            tree = whole_tree(layout, digest)
             if tree is not None:
                 return tree
             async with handed_over(layout, extractor) as directory:

@@ -19,7 +19,8 @@ from gkm.agent.state import NodeState
 from gkm.store.damage import set_aside
 from gkm.store.errors import StoreError, TreeDamagedError, TreeMissingError, disk_error
 from gkm.store.layers import Layer, bytes_of_layers, find_layer
-from gkm.store.relocation import install_layer, layer_limit
+from gkm.store.relocated import layer_limit
+from gkm.store.relocation import install_layer
 from gkm.store.sealed import SealedTree
 from gkm.store.store import Store
 from gkm.store.threads import run_to_end

@@ -14,8 +14,8 @@ from gkm.store.locks import locked
 from gkm.store.mode import Mode
 from gkm.store.overlay import is_mounted, unmount
 from gkm.store.prepared import PreparedMount
-from gkm.store.relocated import write_relocation_layer
-from gkm.store.relocation import check_present, layer_limit, relocated
+from gkm.store.relocated import layer_limit, write_relocation_layer
+from gkm.store.relocation import check_present, relocated
 from gkm.store.sealed import SealedTree
 from gkm.store.target import (
     check_target,

@@ -1,4 +1,4 @@
-"""Writing the files of a relocation layer: those whose content depends on where the view stands."""
+"""Writing a relocation layer: the files whose content depends on where the view stands."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,44 @@ from typing import NamedTuple
 
 from gkm.caches.model import Inventory
 from gkm.caches.relocation import relocate
-from gkm.store.errors import LayerTooLargeError
+from gkm.caches.tree import TreeReadError, UnsafeTreeError
+from gkm.store.errors import LayerTooLargeError, TreeDamagedError
+from gkm.store.layers import LayerRecord, write_layer_record
+from gkm.store.linux.syscalls import sync_filesystem
+from gkm.store.sealed import FILES, Relocatable
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_GROWTH = 4
+_GROWTH_PER_FILE = 64 << 10
+
+
+def layer_limit(relocatable: Relocatable) -> int:
+    """How many bytes a layer may have: paths grow with the root they start from, which is long in few cases."""
+    return _GROWTH * relocatable.bytes + _GROWTH_PER_FILE * relocatable.files
+
+
+def build_layer(
+    files: Path, inventory: Inventory, root: str, directory: Path, *, limit_bytes: int
+) -> LayerRecord:
+    """Make the new directory `directory` a layer for `root` of the tree `files`, durable, ready to be installed.
+
+    Raises:
+        UsageError: no cache can be relocated to `root`.
+        TreeDamagedError: `inventory` names what cannot be read.
+        LayerTooLargeError: it would have more than `limit_bytes`.
+        OSError: the disk failed.
+    """
+    directory.mkdir(mode=0o700)
+    try:
+        written = write_relocation_layer(files, inventory, root, directory / FILES, limit_bytes=limit_bytes)
+    except (TreeReadError, UnsafeTreeError) as error:
+        raise TreeDamagedError(f"a sealed tree is damaged: {error}") from error
+    record = LayerRecord(version=1, root=root, files=written.files, bytes=written.bytes)
+    write_layer_record(directory, record)
+    sync_filesystem(directory)
+    return record
 
 
 class Written(NamedTuple):

@@ -1,7 +1,7 @@
 """Making relocation layers (`gkm.store.layers`), once for each path, and dropping those that nobody uses.
 
-Making is parsing what a stranger packed, so a service has it done elsewhere (`build_layer` in a child without
-privileges, then `install_layer`); an ordinary user's command does it itself (`relocated`).
+Making is parsing what a stranger packed, so a service has it done elsewhere (`gkm.store.relocated` in a child
+without privileges, then `install_layer`); an ordinary user's command does it itself (`relocated`).
 """
 
 import contextlib
@@ -9,35 +9,27 @@ from collections.abc import Collection
 from pathlib import Path
 
 from gkm.base.files import sync_directory
-from gkm.caches.model import Inventory
-from gkm.caches.tree import TreeReadError, UnsafeTreeError
 from gkm.store.claims import claim
 from gkm.store.errors import StoreError, TreeDamagedError, TreeMissingError, disk_error
 from gkm.store.found import find_mounts, layers_in_use
 from gkm.store.layers import (
     Layer,
-    LayerRecord,
     all_layers,
     find_layer,
     layer_directory,
     layers_of,
     mark_layer_used,
     read_layer,
-    write_layer_record,
 )
 from gkm.store.layout import Layout
-from gkm.store.linux.syscalls import sync_filesystem
 from gkm.store.locks import locked
-from gkm.store.relocated import write_relocation_layer
-from gkm.store.sealed import FILES, Relocatable, SealedTree
+from gkm.store.relocated import build_layer, layer_limit
+from gkm.store.sealed import SealedTree
 from gkm.store.trash import throw_away
 
 MOST_IDLE = 16
 """Layers of one tree that no view uses. Pods choose the paths, so the number must have a bound; those in use
 are bounded by the number of pods, and a new one is never refused for the sake of others."""
-
-_GROWTH = 4
-_GROWTH_PER_FILE = 64 << 10
 
 
 def relocated(layout: Layout, tree: SealedTree, root: str) -> Layer | None:
@@ -64,33 +56,6 @@ def relocated(layout: Layout, tree: SealedTree, root: str) -> Layer | None:
             owned.close()
     except OSError as error:
         raise disk_error(error, f"relocating {tree.digest}", layout.root) from error
-
-
-def layer_limit(relocatable: Relocatable) -> int:
-    """How many bytes a layer may have: paths grow with the root they start from, which is long in few cases."""
-    return _GROWTH * relocatable.bytes + _GROWTH_PER_FILE * relocatable.files
-
-
-def build_layer(
-    files: Path, inventory: Inventory, root: str, directory: Path, *, limit_bytes: int
-) -> LayerRecord:
-    """Make the new directory `directory` a layer for `root` of the tree `files`, durable, ready to be installed.
-
-    Raises:
-        UsageError: no cache can be relocated to `root`.
-        TreeDamagedError: `inventory` names what cannot be read.
-        LayerTooLargeError: it would have more than `limit_bytes`.
-        OSError: the disk failed.
-    """
-    directory.mkdir(mode=0o700)
-    try:
-        written = write_relocation_layer(files, inventory, root, directory / FILES, limit_bytes=limit_bytes)
-    except (TreeReadError, UnsafeTreeError) as error:
-        raise TreeDamagedError(f"a sealed tree is damaged: {error}") from error
-    record = LayerRecord(version=1, root=root, files=written.files, bytes=written.bytes)
-    write_layer_record(directory, record)
-    sync_filesystem(directory)
-    return record
 
 
 def install_layer(layout: Layout, tree: SealedTree, built: Path, root: str) -> Layer:

@@ -10,11 +10,12 @@ from gkm.images.limits import Limits
 from gkm.images.progress import Progress
 from gkm.images.repository import Repository
 from gkm.store.claims import Claim, claim
+from gkm.store.damage import whole_tree
 from gkm.store.errors import NotACacheImageError, disk_error
 from gkm.store.layout import Layout
 from gkm.store.locks import waiting_for
 from gkm.store.seal import seal
-from gkm.store.sealed import FILES, SealedTree, read_tree
+from gkm.store.sealed import FILES, SealedTree
 from gkm.store.threads import run_to_end
 from gkm.store.trash import throw_away
 from gkm.store.usetime import mark_used
@@ -48,7 +49,7 @@ async def stage(
     try:
         async with waiting_for(layout.digest_lock(digest)):
             mark_used(layout, digest)
-            tree = read_tree(layout.tree(digest))
+            tree = whole_tree(layout, digest)
             if tree is not None:
                 return tree
             owned = claim(layout, layout.staging)

@@ -56,7 +56,7 @@ ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
 if os.getppid() != int(sys.argv[3]):
     sys.exit(1)
 request = json.load(sys.stdin)
-from gkm.store.relocation import build_layer
+from gkm.store.relocated import build_layer
 from gkm.store.sealed import read_tree
 tree = read_tree(Path(sys.argv[4]))
 made = build_layer(

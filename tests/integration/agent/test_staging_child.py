@@ -73,6 +73,18 @@ async def test_what_is_here_is_not_fetched_again_and_two_at_once_are_one_pull(
     assert third == []
 
 
+async def test_a_tree_whose_record_is_damaged_is_fetched_again(
+    store: Store, registry: RunningRegistry, tmp_path: Path, child: Identity
+) -> None:
+    digest = await publish(registry.host, tmp_path, "L")
+    image = f"{registry.host}/kernels/vector-add@{digest}"
+    tree, _ = await staged(store, image, child)
+    (tree.directory / "record.json").write_text("{")
+    _, events = await staged(store, image, child)
+    assert events
+    assert store.verify(digest) == ()
+
+
 async def test_a_private_registry_needs_the_pull_secret(
     store: Store, tmp_path: Path, child: Identity
 ) -> None:

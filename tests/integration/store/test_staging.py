@@ -226,3 +226,24 @@ async def test_what_an_ordinary_user_staged_root_does_not_use(layout: Path) -> N
         assert made.returncode == 0, made.stderr
         with pytest.raises(StoreError, match="belongs to uid"):
             Store.open(home)
+
+
+async def test_a_tree_whose_record_is_damaged_is_staged_again_and_its_views_keep_their_files(
+    store: Store, layout: Path
+) -> None:
+    repository = WatchedRepository(layout)
+    image = await image_of(repository, layout)
+    first = await store.stage(repository, image)
+    prepared = prepare(store, first)
+    try:
+        (first.directory / "record.json").write_text("{")
+        assert await store.stage(repository, image) == store.tree(first.digest)
+        assert repository.opened == 2
+        assert store.verify(first.digest) == ()
+        (kept,) = store.layout.damaged.iterdir()
+        store.collect()
+        assert list(store.layout.damaged.iterdir()) == [kept], "a view of it may be mounted"
+    finally:
+        discard(prepared)
+    store.collect(keep={first.digest})
+    assert list(store.layout.damaged.iterdir()) == []

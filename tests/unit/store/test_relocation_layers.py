@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gkm.caches.relocation import InvalidMountRootError
-from gkm.store import relocation
+from gkm.store import relocated, relocation
 from gkm.store.bounded import Bounds
 from gkm.store.errors import LayerTooLargeError, TreeDamagedError, TreeMissingError
 from gkm.store.host import Wish, drop, host, hosted_views
@@ -123,8 +123,8 @@ def test_a_path_that_is_none_is_refused_and_leaves_nothing(store: Store, tree: S
 def test_a_layer_may_not_be_out_of_proportion(
     store: Store, tree: SealedTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relocation, "_GROWTH", 0)
-    monkeypatch.setattr(relocation, "_GROWTH_PER_FILE", 10)
+    monkeypatch.setattr(relocated, "_GROWTH", 0)
+    monkeypatch.setattr(relocated, "_GROWTH_PER_FILE", 10)
     with pytest.raises(LayerTooLargeError, match="more than 10 bytes"):
         store.relocated(tree, "/cache")
     assert all_layers(tree.directory) == []
@@ -207,7 +207,7 @@ def test_of_two_that_make_the_same_layer_the_second_takes_the_firsts(store: Stor
     first = made(store, tree, "/cache")
     inode = first.directory.stat().st_ino
     built = store.layout.staging / "built"
-    relocation.build_layer(tree.path, tree.inventory, "/cache", built, limit_bytes=1 << 20)
+    relocated.build_layer(tree.path, tree.inventory, "/cache", built, limit_bytes=1 << 20)
     assert relocation.install_layer(store.layout, tree, built, "/cache") == first
     assert first.directory.stat().st_ino == inode
 
