@@ -19,13 +19,14 @@ from gkm.agent.child import Extractor
 from gkm.agent.config import AgentConfig
 from gkm.agent.counter import Counter
 from gkm.agent.garbage import Garbage, trees_of
+from gkm.agent.grants import allows, find, staged_digest
 from gkm.agent.metrics import AgentMetrics
 from gkm.agent.observer import Observer
 from gkm.agent.pods import NODE_PODS, NodePod, NodePods, caches_named
 from gkm.agent.report import Facts, scopes
 from gkm.agent.reporter import Reporter
 from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
-from gkm.agent.roots import Seen, roots_awaiting, unseen
+from gkm.agent.roots import Seen, roots_awaiting, roots_named, unseen
 from gkm.agent.staging import Staging, digest_key, digests_of
 from gkm.agent.state import NodeState
 from gkm.agent.trees import Trees
@@ -186,6 +187,17 @@ class Agent:
         if change.new is not None:
             for key in caches_named(change.new):
                 self.answers.ask(key, change.new.metadata.namespace)
+        if change.old is None and change.new is not None:
+            self._relocate_ahead(change.new)
+
+    def _relocate_ahead(self, pod: NodePod) -> None:
+        """The pod was just bound to this node: kubelet asks for its volumes in a moment."""
+        for key, root in roots_named(pod, self._seen):
+            grant = find(self._grants.store.objects(), key)
+            if grant is not None and allows(grant, pod.metadata.namespace):
+                digest = staged_digest(grant, self.state.staged)
+                if digest is not None:
+                    self.trees.ahead(digest, root)
 
     def _grant_changed(self, change: Change[GKMGrant]) -> None:
         """Answers may have changed; and of pods that were here first, one may want the new cache."""

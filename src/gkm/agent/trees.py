@@ -16,6 +16,7 @@ from gkm.agent.errors import ExtractionFailedError
 from gkm.agent.messages import RelocateRequest
 from gkm.agent.stage import handed_over
 from gkm.agent.state import NodeState
+from gkm.base.errors import GKMError
 from gkm.store.damage import set_aside
 from gkm.store.errors import StoreError, TreeDamagedError, TreeMissingError, disk_error
 from gkm.store.layers import Layer, bytes_of_layers, find_layer
@@ -52,6 +53,7 @@ class Trees:
         self._clock = clock
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[tuple[str, str], asyncio.Task[Layer]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._mended: dict[str, float] = {}
 
     async def layer(self, digest: str, root: str) -> Layer | None:
@@ -71,8 +73,21 @@ class Trees:
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.create_task(self._make(tree, root))
-            task.add_done_callback(lambda _: self._making.pop(key))
+            task.add_done_callback(partial(self._made, key))
         return await asyncio.shield(task)
+
+    def ahead(self, digest: str, root: str) -> None:
+        """Have the layer ready for a pod that is about to ask for it. Never waits and never fails."""
+        task = asyncio.create_task(self._ahead(digest, root))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ahead(self, digest: str, root: str) -> None:
+        try:
+            await self.layer(digest, root)
+        except GKMError as error:
+            # Who asks for it meets the same, and can be told.
+            _log.info("%s is not relocated to %s ahead: %s", digest, root, error)
 
     async def lost(self, digest: str, error: StoreError) -> bool:
         """The tree of `digest` could not be used, because of `error`; whether it is staged again.
@@ -96,7 +111,7 @@ class Trees:
 
     async def aclose(self) -> None:
         """End what is under way; what was half-made is deleted."""
-        tasks = list(self._making.values())
+        tasks = [*self._making.values(), *self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -109,6 +124,12 @@ class Trees:
             return tree, find_layer(tree, root)
         except OSError as error:
             raise disk_error(error, f"looking for a layer of {digest}", self._store.root) from error
+
+    def _made(self, key: tuple[str, str], task: asyncio.Task[Layer]) -> None:
+        del self._making[key]
+        # Every caller may have given up; without this Python complains that nobody looked.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.info("relocating %s to %s failed: %s", *key, error)
 
     async def _make(self, tree: SealedTree, root: str) -> Layer:
         began = self._clock()

@@ -65,6 +65,33 @@ def metric(bench: NodeBench, name: str, **labels: str) -> float | None:
     return bench.metrics.get_sample_value(name, labels)
 
 
+async def make_pod(bench: NodeBench, mount_path: str) -> None:
+    """A pod on the node that mounts the cache inline at `mount_path`; nobody runs it."""
+    volume = {
+        "name": "cache",
+        "csi": {
+            "driver": "csi.gkm.io",
+            "volumeAttributes": {
+                "csi.gkm.io/GKMCache": "vector-add",
+                "csi.gkm.io/namespace": bench.namespace,
+            },
+        },
+    }
+    container = {
+        "name": "c",
+        "image": "none",
+        "volumeMounts": [{"name": "cache", "mountPath": mount_path}],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": bench.namespace},
+        "spec": {"nodeName": bench.node, "containers": [container], "volumes": [volume]},
+    }
+    path = f"/api/v1/namespaces/{bench.namespace}/pods"
+    await bench.client.connection.send("POST", path, body=msgspec.json.encode(pod))
+
+
 async def is_staged(bench: NodeBench, which: str, name: str = "vector-add") -> None:
     await bench.until(
         lambda: bench.entry(name, which), lambda e: e is not None and e.state == StageState.STAGED
@@ -134,34 +161,8 @@ async def test_on_demand_is_staged_when_a_pod_is_bound_to_the_node(
     await bench.grant(granted(bench, registry, which, staging=Staging.ON_DEMAND))
     async with bench.agent() as agent:
         await bench.until(lambda: _async(agent.state), lambda _: agent._grants.synced.is_set())
-        volume = {
-            "csi": {
-                "driver": "csi.gkm.io",
-                "volumeAttributes": {
-                    "csi.gkm.io/GKMCache": "vector-add",
-                    "csi.gkm.io/namespace": bench.namespace,
-                },
-            }
-        }
         assert trees(bench.store) == set()
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "p", "namespace": bench.namespace},
-            "spec": {
-                "nodeName": bench.node,
-                "containers": [
-                    {
-                        "name": "c",
-                        "image": "none",
-                        "volumeMounts": [{"name": "cache", "mountPath": "/seen/here"}],
-                    }
-                ],
-                "volumes": [{"name": "cache", **volume}],
-            },
-        }
-        path = f"/api/v1/namespaces/{bench.namespace}/pods"
-        await bench.client.connection.send("POST", path, body=msgspec.json.encode(pod))
+        await make_pod(bench, "/seen/here")
         await is_staged(bench, which)
         tree = bench.store.tree(which)
         assert tree is not None
@@ -282,6 +283,20 @@ async def test_a_full_disk_budget_is_told_and_nothing_is_fetched(
         assert entry.last_error.reason == "DiskBudget"
         assert metric(bench, "gkm_staging_failures_total", reason="DiskBudget") >= 1
         assert trees(bench.store) == set()
+
+
+async def test_a_pod_that_comes_to_a_staged_cache_finds_it_relocated(
+    bench: NodeBench, registry: RunningRegistry, tmp_path: Path
+) -> None:
+    which = await publish(registry.host, tmp_path, "M")
+    async with bench.agent():
+        await bench.grant(granted(bench, registry, which))
+        await is_staged(bench, which)
+        tree = bench.store.tree(which)
+        assert tree is not None
+        assert find_layer(tree, "/seen/here") is None
+        await make_pod(bench, "/seen/here")
+        await bench.until(lambda: _async(find_layer(tree, "/seen/here")))
 
 
 async def test_a_damaged_tree_is_fetched_again_and_served_again(
