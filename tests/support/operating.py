@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from gkm.base.backoff import Backoff
 from gkm.images.open import open_repository
@@ -239,13 +240,15 @@ async def operating(
     *,
     gate: Gate | None = None,
     fence: Fence | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[Manager]:
-    """The operator, synced, for the block."""
+    """The operator, synced, for the block; what it measures is in `registry`."""
     connection = Connection(load_config(cluster.kubeconfig), user_agent=AGENT, fence=fence)
     async with Client(connection, field_manager="gkm-operator") as client:
         recorder = EventRecorder(client, controller="gkm.io/operator", instance="test")
         manager = Manager(client, recorder=recorder, drain=2)
-        add_operator(manager, gate or DefaultGate(Default.WARN), recorder, settings)
+        gate, registry = gate or DefaultGate(Default.WARN), registry or CollectorRegistry()
+        add_operator(manager, gate, recorder, settings, registry=registry)
         task = asyncio.create_task(manager.run())
         try:
             await until(lambda: task.done() or not manager.not_ready(), "the operator is ready")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+from prometheus_client import CollectorRegistry
+
 from gkm.api.values import CacheKind
 from gkm.kube.controller import Controller
 from gkm.kube.manager import Manager
@@ -9,6 +11,7 @@ from gkm.kube.mapping import field_changed, itself, mapped
 from gkm.kube.objects import Key, PartialObject, key_of
 from gkm.operator.counting import readiness
 from gkm.operator.grants import node_selector
+from gkm.operator.metrics import OperatorMetrics
 from gkm.operator.objects import Claim, Node, Secret
 from gkm.operator.reconciler import Announcer, CacheReconciler
 from gkm.operator.resolver import Resolver
@@ -18,13 +21,17 @@ from gkm.operator.world import World, cache_uid, report_keys, volume_keys
 from gkm.trust.gate import Gate
 
 
-def add_operator(manager: Manager, gate: Gate, announcer: Announcer, settings: Settings) -> Controller:
+def add_operator(
+    manager: Manager, gate: Gate, announcer: Announcer, settings: Settings, *, registry: CollectorRegistry
+) -> Controller:
     """Have `manager` run the operator: its controller ``cache``, and the resolver beside it.
 
-    `gate` judges every digest; Events are told to `announcer` (the manager's `EventRecorder`).
+    `gate` judges every digest; Events are told to `announcer` (the manager's `EventRecorder`); what is measured
+    is registered in `registry`.
     """
     world = World(manager, settings)
-    resolver = Resolver(gate, settings)
+    metrics = OperatorMetrics(registry, world.all_caches)
+    resolver = Resolver(gate, settings, measured=metrics.resolved)
 
     def wake(key: Key) -> None:
         controller.queue.add(key)

@@ -18,13 +18,22 @@ _log = logging.getLogger(__name__)
 class Resolver:
     """Runs one attempt per cache at a time, `Settings.resolutions` in all, and remembers how the last ended.
 
-    Caches are told apart by UID. `run` does the work.
+    Caches are told apart by UID. `run` does the work. `measured` is told of each attempt how many seconds it
+    took, and the reason of one that failed.
     """
 
-    def __init__(self, gate: Gate, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        settings: Settings,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        measured: Callable[[float, str | None], None] = lambda _seconds, _failure: None,
+    ) -> None:
         self._gate = gate
         self._settings = settings
         self._clock = clock
+        self._measured = measured
         self._attempts: dict[str, Attempt] = {}
         self._wanted: asyncio.Queue[tuple[str, Request, Callable[[], None]]] = asyncio.Queue()
 
@@ -59,7 +68,10 @@ class Resolver:
     async def _work(self) -> NoReturn:
         while True:
             uid, request, done = await self._wanted.get()
+            begun_at = self._clock()
             outcome = await self._find_out(request)
+            failure = outcome.reason if isinstance(outcome, Failed) else None
+            self._measured(self._clock() - begun_at, failure)
             attempt = self._attempts.get(uid)
             if attempt is None or not attempt.running:
                 continue

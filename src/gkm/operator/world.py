@@ -1,9 +1,10 @@
 """The stores that the operator reads: everything that bears on a cache, without a request."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gkm.api.grant import GKMGrant
 from gkm.api.names import MANAGER, Label
+from gkm.api.values import CacheKind
 from gkm.kube.manager import Manager
 from gkm.kube.objects import Key
 from gkm.operator.objects import (
@@ -76,6 +77,11 @@ class World:
     def cache(self, key: Key) -> Cache | None:
         """The cache at `key`."""
         return self.caches[scope_of(key).kind].store.get(key)
+
+    def all_caches(self) -> Iterator[tuple[CacheKind, Cache]]:
+        """Every cache, with its kind."""
+        for kind, reflector in self.caches.items():
+            yield from ((kind, cache) for cache in reflector.store.objects())
 
     def is_live(self, uid: str) -> bool:
         """Whether a cache has this UID."""

@@ -60,5 +60,6 @@ async def operate(process: Process) -> None:
             registries=ClientOptions(ca=authorities(process.options.config), environ=dict(os.environ)),
             plain_http_hosts=frozenset(config.registry_plain_http),
         )
-        add_operator(manager, DefaultGate(config.trust_default), recorder, settings)
+        gate = DefaultGate(config.trust_default)
+        add_operator(manager, gate, recorder, settings, registry=process.registry)
         await manager.run()

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from gkm.images.auth_config import Credentials
 from gkm.operator.objects import SECRETS
 from gkm.operator.pull_secrets import HostCredentials
@@ -13,6 +15,7 @@ from gkm.operator.world import secret_name
 from gkm.trust.gate import Default, DefaultGate
 from support.operating import IMPATIENT, Bench, condition, delivered, operating, phase, push
 from support.registry import PASSWORD, USERNAME, running_registry
+from support.waiting import until
 
 
 def docker_config(host: str, password: str = PASSWORD) -> dict[str, object]:
@@ -25,14 +28,23 @@ def docker_config(host: str, password: str = PASSWORD) -> dict[str, object]:
 
 
 async def test_an_image_that_appears_later_is_found(bench: Bench, image: str, tmp_path: Path) -> None:
-    async with operating(bench.cluster):
+    registry = CollectorRegistry()
+
+    def measured(name: str, **labels: str) -> float:
+        return registry.get_sample_value(name, labels) or 0.0
+
+    async with operating(bench.cluster, registry=registry):
         cache = await bench.make("later", image)
         cache = await bench.until(cache, lambda c: condition(c, "Resolved") == ("False", "NotFound"))
         assert cache.status is not None
         assert cache.status.last_error is not None
         assert phase(cache) == "Error"
+        failed = measured("gkm_resolve_failures_total", reason="NotFound")
+        assert failed >= 1
+        await until(lambda: measured("gkm_caches", kind="GKMCache", phase="Error") >= 1)
         await push(image, tmp_path, b"one")
         cache = await bench.until(cache, delivered)
+        assert measured("gkm_resolve_seconds_count") > failed
     assert cache.status is not None
     assert cache.status.last_error is None
 
