@@ -54,9 +54,9 @@ def _inherit_cpuset(path: Path) -> None:
             file.write_text((path.parent / name).read_text())
 
 
-def leftovers(cluster: str) -> list[Path]:
-    """The groups of the cluster that exist, deepest first."""
-    tops = [hierarchy / _top(cluster) for hierarchy in _hierarchies()]
+def leftovers(cluster: str, node: str = "") -> list[Path]:
+    """The groups of the cluster, or of one of its nodes, that exist, deepest first."""
+    tops = [hierarchy / _top(cluster) / node for hierarchy in _hierarchies()]
     return [path for top in tops if top.exists() for path in _deepest_first(top)]
 
 
@@ -65,10 +65,10 @@ def _deepest_first(path: Path) -> list[Path]:
     return [*below, path]
 
 
-def remove(cluster: str) -> None:
-    """Remove all groups of the cluster, whose processes have ended. Raises `LeftoverError`."""
+def remove(cluster: str, node: str = "") -> None:
+    """Remove all groups of the cluster or node, whose processes have ended. Raises `LeftoverError`."""
     deadline = time.monotonic() + 10
-    for path in leftovers(cluster):
+    for path in leftovers(cluster, node):
         while True:
             try:
                 path.rmdir()

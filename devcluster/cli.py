@@ -72,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--nodes", help="for which shape", **nodes)  # type: ignore[arg-type]  # as above
     load = command("load", _load, "import an image archive into every node")
     load.add_argument("archive", type=Path)
+    reboot = command("reboot", _reboot, "cut a node's power and start it again on its disk")
+    reboot.add_argument("node")
     execute = command("exec", _exec, "run a command in a node's namespaces, as on that machine")
     execute.add_argument("node")
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND …")
@@ -153,6 +155,11 @@ def _load(arguments: argparse.Namespace) -> int:
     for name in node_names(cluster.spec.nodes):
         say(f"loading {arguments.archive} into {name}")
         node.load(cluster.layout, name, arguments.archive)
+    return 0
+
+
+def _reboot(arguments: argparse.Namespace) -> int:
+    Cluster(_layout(arguments), say).reboot(arguments.node)
     return 0
 
 

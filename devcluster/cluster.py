@@ -174,6 +174,31 @@ class Cluster:
             and all(node.ready(self.api, name) for name in node_names(spec.nodes))
         )
 
+    # --- its nodes
+
+    def reboot(self, name: str) -> None:
+        """Cut the power of node `name`, start it again on its disk, and return when the API server counts it
+        as ready anew. Raises `UsageError`, `ComponentError`.
+        """
+        if name not in node_names(self.spec.nodes):
+            raise UsageError(f"cluster {self.layout.name!r} has no node {name!r}")
+        node.cut_power(self.control_plane, name)
+        # The API server counts it as ready for 40 s more: only its next word is from after the start.
+        last_word = node.ready_at(self.api, name)
+        node.boot(self.control_plane, name)
+        self._until(name, lambda: node.ready_at(self.api, name) not in {None, last_word}, NODE_READY_SECONDS)
+
+    def kill_daemon(self, name: str, daemon: str) -> None:
+        """End a daemon of node `name` with SIGKILL; the node starts it again, and then this returns.
+
+        Raises `UsageError` if it does not run, `ComponentError` if it does not come back.
+        """
+        killed = node.daemon(self.layout, name, daemon)
+        if killed is None:
+            raise UsageError(f"{daemon} does not run on {name}")
+        processes.end([killed])
+        self._until(name, lambda: node.daemon(self.layout, name, daemon) is not None, READY_SECONDS)
+
     # --- its components
 
     def _identity(self, component: str) -> Path:

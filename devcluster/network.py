@@ -158,6 +158,22 @@ def wait_for_namespace(identity: processes.Identity) -> None:
     )
 
 
+def wait_until_disconnected(layout: Layout, node: str) -> None:
+    """Return when the interface of `node`, whose processes have ended, is gone from the switch.
+
+    Raises `LeftoverError` if it stays.
+    """
+    switch = processes.recorded(layout.folder / f"{_SWITCH}.pid")
+    deadline = time.monotonic() + 20
+    while switch is not None:
+        links = json.loads(run([*_inside(switch), "-json", "link", "show"]))
+        if node not in {link["ifname"] for link in links}:
+            return
+        if time.monotonic() > deadline:
+            raise LeftoverError(f"the interface of {node} stays")
+        time.sleep(0.05)
+
+
 def wait_until_gone(spec: Spec) -> None:
     """The kernel removes a namespace's interfaces a moment after its last process: wait for ours.
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,11 +21,17 @@ _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def start(plane: ControlPlane, node: str) -> None:
-    """Start `node` of a cluster whose API server answers; `ready` says when it takes pods."""
+    """Make `node` of a cluster whose API server answers, and start it; `ready` says when it takes pods."""
     folder = plane.layout.node(node)
     folder.mkdir(parents=True)
-    cgroups.create(plane.spec.name, node)
     node_files.write(plane, node, folder)
+    boot(plane, node)
+
+
+def boot(plane: ControlPlane, node: str) -> None:
+    """Start a node that was made before, on the disk that it has."""
+    folder = plane.layout.node(node)
+    cgroups.create(plane.spec.name, node)
     plan = _plan(plane, node, folder)
     (folder / "init.json").write_bytes(msgspec.json.encode(plan))
     unshare = [
@@ -55,13 +62,50 @@ def start(plane: ControlPlane, node: str) -> None:
     network.connect(plane.layout, plane.spec, node, identity)
 
 
+def cut_power(plane: ControlPlane, node: str) -> None:
+    """End everything on `node` at once, and return when its processes, mounts and network are gone.
+
+    Its disk stays. Nothing is asked to end, as nothing is when a machine loses power.
+    """
+    folder = plane.layout.node(node)
+    found = [processes.recorded(folder / f"{name}.pid") for name in ("init", "unshare")]
+    # Its first process is gone only when all others of its pid namespace are.
+    processes.end([identity for identity in found if identity])
+    network.wait_until_disconnected(plane.layout, node)
+    cgroups.remove(plane.spec.name, node)
+
+
+def daemon(layout: Layout, node: str, name: str) -> processes.Identity | None:
+    """The process of the daemon `name` (``kubelet``, ``containerd``, ``kube-proxy``) on `node`; None while
+    there is none.
+    """
+    init = processes.recorded(layout.node(node) / "init.pid")
+    spec = layout.read_spec()
+    if init is None or spec is None:
+        return None
+    for identity in processes.members(layout.folder):
+        with suppress(OSError):  # ended meanwhile
+            process = Path(f"/proc/{identity.pid}")
+            argv = (process / "cmdline").read_bytes().split(b"\0")
+            same = (process / "ns/pid").readlink() == Path(f"/proc/{init.pid}/ns/pid").readlink()
+            if same and argv[0].decode() == spec.programs[name]:
+                return identity
+    return None
+
+
 def ready(api: Endpoint, node: str) -> bool:
     """Whether the API server counts `node` as ready."""
+    return ready_at(api, node) is not None
+
+
+def ready_at(api: Endpoint, node: str) -> str | None:
+    """When kubelet last said that `node` is ready; None where the API server does not count it as that."""
     try:
         conditions = api.json("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", [])
     except GKMError:
-        return False
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        return None
+    said = (c["lastHeartbeatTime"] for c in conditions if c["type"] == "Ready" and c["status"] == "True")
+    return next(said, None)
 
 
 def inside(layout: Layout, node: str) -> list[str]:

@@ -96,12 +96,13 @@ def _enter_root(folder: Path, visible: list[str]) -> None:
         place = line.split()[4]
         if place.startswith("/sys/") and (root / place[1:]).is_dir():
             _mount("--bind", place, root / place[1:])
-    for text in visible:
-        path = Path(text)
-        if path.parts[1] in ("var", "run") and not (root / path.relative_to("/")).exists():
+    shown: list[Path] = []
+    for path in map(Path, visible):
+        if path.parts[1] in ("var", "run") and not any(path.is_relative_to(other) for other in shown):
             target = root / path.relative_to("/")
-            target.mkdir(parents=True)
+            target.mkdir(parents=True, exist_ok=True)  # from before a reboot
             _mount("--rbind", path, target)
+            shown.append(path)
     _pivot(root)
 
 
@@ -187,9 +188,9 @@ def _until_listening(daemon: Daemon, running: dict[int, Daemon]) -> None:
                 time.sleep(0.05)
             else:
                 return
-        pid, _ = os.waitpid(-1, os.WNOHANG)
+        pid, status = os.waitpid(-1, os.WNOHANG)
         if running.pop(pid, None):
-            sys.exit(f"{daemon.name} ended before it listened on {daemon.ready}")
+            sys.exit(f"{daemon.name} ended with wait status {status} before it listened on {daemon.ready}")
 
 
 if __name__ == "__main__":

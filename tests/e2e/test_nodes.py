@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,12 +156,43 @@ def test_a_mount_made_in_a_privileged_pod_is_seen_by_its_node_and_no_other(two_n
     run([*node.inside(two_nodes.layout, "node-1"), "umount", "/var/lib/kubelet/plugins/test"])
 
 
-def test_a_killed_kubelet_comes_back(two_nodes: Cluster) -> None:
-    (kubelet,) = run([*node.inside(two_nodes.layout, "node-2"), "pgrep", "-x", "kubelet"]).split()
-    run([*node.inside(two_nodes.layout, "node-2"), "kill", "-KILL", kubelet])
+@pytest.mark.parametrize("daemon", ["kubelet", "containerd"])
+def test_a_killed_daemon_comes_back(two_nodes: Cluster, daemon: str) -> None:
+    before = node.daemon(two_nodes.layout, "node-2", daemon)
+    two_nodes.kill_daemon("node-2", daemon)
+    assert node.daemon(two_nodes.layout, "node-2", daemon) != before
     apply(two_nodes, pod("after", "node-2", "true", restartPolicy="Never"))
-    two_nodes.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s", "pod/after")
+    two_nodes.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s", "pod/after")
     two_nodes.kubectl("delete", "pod", "after")
+
+
+def test_a_rebooted_node_has_its_disk_and_nothing_else(two_nodes: Cluster) -> None:
+    volumes = [{"name": "disk", "hostPath": {"path": "/var/lib/disk-of-a-test", "type": "DirectoryOrCreate"}}]
+    script = "echo start >> /disk/starts; sleep 100000"
+    mount = {"volumeMounts": [{"name": "disk", "mountPath": "/disk"}]}
+    apply(two_nodes, pod("stays", "node-2", "sh", "-c", script, container=mount, volumes=volumes))
+    two_nodes.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "pod/stays")
+    disk = two_nodes.layout.node("node-2") / "lib" / "disk-of-a-test"
+    run(
+        [
+            *node.inside(two_nodes.layout, "node-2"),
+            "mount",
+            "-t",
+            "tmpfs",
+            "of-a-test",
+            "/var/lib/disk-of-a-test",
+        ]
+    )
+    assert "of-a-test" in _mounts(two_nodes, "node-2")
+
+    two_nodes.reboot("node-2")
+    assert "of-a-test" not in _mounts(two_nodes, "node-2")
+    restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
+    while two_nodes.kubectl("get", "pod", "stays", "-o", restarts) != "1":
+        time.sleep(0.2)
+    two_nodes.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "pod/stays")
+    assert (disk / "starts").read_text() == "start\nstart\n"
+    two_nodes.kubectl("delete", "pod", "stays")
 
 
 def test_a_killed_cluster_with_pods_is_replaced_and_down_leaves_nothing() -> None:
@@ -186,6 +218,10 @@ def test_a_killed_cluster_with_pods_is_replaced_and_down_leaves_nothing() -> Non
         assert not (Path("/sys/class/net") / network.interface(spec.name)).exists()
         assert cgroups.leftovers(spec.name) == []
         assert layout.name not in Path("/proc/self/mountinfo").read_text()
+
+
+def _mounts(cluster: Cluster, name: str) -> str:
+    return run([*node.inside(cluster.layout, name), "cat", "/proc/self/mountinfo"])
 
 
 def _network_namespaces() -> set[Path]:

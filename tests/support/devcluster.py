@@ -17,6 +17,8 @@ Fixtures (registered in tests/conftest.py, so every test may name them)::
 
     def test_pods(two_nodes: Cluster) -> None:                     # one per test run, two nodes, needs root
         two_nodes.kubectl("run", "a", "--image", BUSYBOX, "--", "sleep", "1000")
+        two_nodes.kill_daemon("node-1", "kubelet")                 # SIGKILL; returns when the node has another
+        two_nodes.reboot("node-1")                                 # mounts and processes gone, the disk stays
 
 The clusters are shared by all tests of a run: use a namespace of your own (`namespace` makes one and deletes
 it), and leave the API server running. Every method returns when what it did has taken effect.
