@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,28 @@ assert main([*sys.argv[1:], "--report", "/tmp/report"]) == 0
 print("report", pathlib.Path("/tmp/report").read_text(), flush=True)
 time.sleep(100000)
 """
+
+
+_PREFIX = "warm-"
+
+
+def new_namespace(cluster: Cluster) -> str:
+    """A namespace of a test's own."""
+    name = f"{_PREFIX}{uuid.uuid4().hex[:8]}"
+    cluster.create_namespace(name)
+    return name
+
+
+def all_gone(cluster: Cluster, *, but: str = "") -> None:
+    """Wait until the namespaces of all tests are gone, except for `but`."""
+
+    def left() -> list[str]:
+        names = cluster.kubectl("get", "namespace", "-o", "name").split()
+        return [
+            name for name in names if name.startswith(f"namespace/{_PREFIX}") and name != f"namespace/{but}"
+        ]
+
+    eventually(lambda: not left(), "the namespaces of all tests are gone", 180)
 
 
 def cache(kind: str, name: str, namespace: str = "", **spec: Any) -> Objects:
@@ -163,6 +186,12 @@ def reported(cluster: Cluster, namespace: str) -> dict[str, dict[str, Objects]]:
     }
 
 
+def staged_on(cluster: Cluster, namespace: str, node: str) -> bool:
+    """Whether `node` reports the newest digest of the cache ``kernels`` as staged."""
+    digest = status(cluster, namespace).get("resolvedDigest", "")
+    return bool(reported(cluster, namespace).get(node, {}).get(digest, {}).get("state") == "Staged")
+
+
 def counted(cluster: Cluster, namespace: str, pod: str, **wanted: int) -> Objects | None:
     """The entry of `pod` in a node's report, once it holds what is `wanted`."""
     for digests in reported(cluster, namespace).values():
@@ -195,3 +224,9 @@ def events(cluster: Cluster, namespace: str, pod: str) -> dict[str, str]:
     """The Events about `pod`: the last message of each reason."""
     where = ("-n", namespace, "get", "events", "--field-selector", f"involvedObject.name={pod}", "-o", "json")
     return {event["reason"]: event["message"] for event in json.loads(cluster.kubectl(*where))["items"]}
+
+
+def entries(cluster: Cluster, namespace: str, pod: str) -> list[str]:
+    """The entries that `pod` sees at ``/cache``, each as a digest of what it holds."""
+    script = "cd /cache && for group in */__grp__*; do cat ${group%/*}/* | sha256sum | cut -c1-64; done"
+    return cluster.kubectl("-n", namespace, "exec", pod, "--", "sh", "-c", script).split()

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 from support import parts
 from support.devcluster import Cluster
 from support.installed import apply
-from support.warm_pods import cache
+from support.leaks import nothing_leaks
+from support.warm_pods import all_gone, cache, new_namespace
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Installed:
 
 
 @pytest.fixture(scope="session")
-def gkm(two_nodes: Cluster) -> Installed:
+def gkm(two_nodes: Cluster) -> Iterator[Installed]:
+    """GKM on the cluster. What tests leave is deleted while others run; in the end nothing of it may be left."""
     for program in ("mmdebstrap", "buildah"):
         parts.need_program(program, program)
     for image in ("gkm-operator", "gkm-agent"):
@@ -40,17 +41,17 @@ def gkm(two_nodes: Cluster) -> Installed:
     )
     found = re.search(r"CACHE_IMAGE=(\S+)", told)
     assert found, told
-    return Installed(two_nodes, found[1])
+    yield Installed(two_nodes, found[1])
+    all_gone(two_nodes)
+    nothing_leaks(two_nodes)
 
 
 @pytest.fixture
 def empty_namespace(gkm: Installed) -> Iterator[str]:
-    """A namespace of the test's own."""
-    name = f"warm-{uuid.uuid4().hex[:8]}"
-    gkm.cluster.create_namespace(name)
+    """A namespace of the test's own, deleted as people do it: with everything in it, caches that pods use too."""
+    name = new_namespace(gkm.cluster)
     yield name
-    gkm.cluster.kubectl("-n", name, "delete", "deployment,pod", "--all", "--grace-period=1")
-    gkm.cluster.kubectl("delete", "namespace", name, "--timeout=120s")
+    gkm.cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture

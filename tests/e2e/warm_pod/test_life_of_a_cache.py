@@ -8,7 +8,7 @@ import pytest
 
 from support.devcluster import Cluster
 from support.installed import SYSTEM, apply, eventually
-from support.warm_pods import cache, claim, inline, is_running, push, reported, row, sleeper, status
+from support.warm_pods import cache, claim, entries, inline, is_running, push, reported, row, sleeper, status
 
 pytestmark = [pytest.mark.root, pytest.mark.triton, pytest.mark.timeout(1800)]
 
@@ -23,8 +23,8 @@ def test_a_new_image_reaches_new_pods_and_the_old_tree_goes_with_the_last_old_on
     ]
     apply(cluster, cache("GKMCache", "kernels", namespace, image=images[0]))
     _start(cluster, namespace, "old")
-    old, entries = status(cluster, namespace)["resolvedDigest"], _entries(cluster, namespace, "old")
-    assert len(entries) == 1
+    old, seen = status(cluster, namespace)["resolvedDigest"], entries(cluster, namespace, "old")
+    assert len(seen) == 1
 
     apply(cluster, cache("GKMCache", "kernels", namespace, image=images[1]))
     eventually(lambda: status(cluster, namespace)["counts"]["podOutdatedCnt"] == 1, "the old pod is outdated")
@@ -35,8 +35,8 @@ def test_a_new_image_reaches_new_pods_and_the_old_tree_goes_with_the_last_old_on
         "the new digest is staged",
     )
     _start(cluster, namespace, "new")
-    assert len(_entries(cluster, namespace, "new")) == 2
-    assert _entries(cluster, namespace, "old") == entries
+    assert len(entries(cluster, namespace, "new")) == 2
+    assert entries(cluster, namespace, "old") == seen
 
     assert old in _trees(cluster)
     cluster.kubectl("-n", namespace, "delete", "pod", "old", "--grace-period=1")
@@ -52,7 +52,7 @@ def test_a_cache_that_is_deleted_in_use_goes_with_its_last_pod(gkm: Any, namespa
     uid = cluster.kubectl("-n", namespace, "get", "gkmc", "kernels", "-o", "jsonpath={.metadata.uid}")
     cluster.kubectl("-n", namespace, "delete", "gkmc", "kernels", "--wait=false")
     eventually(lambda: status(cluster, namespace)["phase"] == "Deleting", "it says that it is being deleted")
-    assert len(_entries(cluster, namespace, "user")) == 24
+    assert len(entries(cluster, namespace, "user")) == 24
 
     cluster.kubectl("-n", namespace, "delete", "pod", "user", "--grace-period=1")
     for kind in ("gkmc", "pvc", "gkmcn"):
@@ -75,18 +75,12 @@ def test_a_claim_that_is_deleted_by_hand_comes_back(gkm: Any, namespace: str) ->
     eventually(lambda: bound(before), "another claim is bound")
     apply(cluster, sleeper(namespace, "user", claim("kernels")))
     eventually(lambda: is_running(cluster, namespace, "user"), "a pod runs on it")
-    assert len(_entries(cluster, namespace, "user")) == 24
+    assert len(entries(cluster, namespace, "user")) == 24
 
 
 def _start(cluster: Cluster, namespace: str, name: str) -> None:
     apply(cluster, sleeper(namespace, name, inline("kernels", namespace)))
     eventually(lambda: is_running(cluster, namespace, name), f"{name} runs")
-
-
-def _entries(cluster: Cluster, namespace: str, pod: str) -> list[str]:
-    """The entries that `pod` sees, each with a digest of what it holds."""
-    script = "cd /cache && for group in */__grp__*; do cat ${group%/*}/* | sha256sum | cut -c1-64; done"
-    return cluster.kubectl("-n", namespace, "exec", pod, "--", "sh", "-c", script).split()
 
 
 def _trees(cluster: Cluster) -> str:
