@@ -176,17 +176,26 @@ class Cluster:
 
     # --- its nodes
 
-    def reboot(self, name: str) -> None:
-        """Cut the power of node `name`, start it again on its disk, and return when the API server counts it
-        as ready anew. Raises `UsageError`, `ComponentError`.
-        """
+    def cut_power(self, name: str) -> None:
+        """End node `name` as a machine ends without power: its disk stays. Raises `UsageError`."""
         if name not in node_names(self.spec.nodes):
             raise UsageError(f"cluster {self.layout.name!r} has no node {name!r}")
         node.cut_power(self.control_plane, name)
+
+    def boot(self, name: str) -> None:
+        """Start a node after `cut_power`, and return when the API server counts it as ready anew.
+
+        Raises `ComponentError`.
+        """
         # The API server counts it as ready for 40 s more: only its next word is from after the start.
         last_word = node.ready_at(self.api, name)
         node.boot(self.control_plane, name)
         self._until(name, lambda: node.ready_at(self.api, name) not in {None, last_word}, NODE_READY_SECONDS)
+
+    def reboot(self, name: str) -> None:
+        """`cut_power` and `boot`."""
+        self.cut_power(name)
+        self.boot(name)
 
     def kill_daemon(self, name: str, daemon: str) -> None:
         """End a daemon of node `name` with SIGKILL; the node starts it again, and then this returns.

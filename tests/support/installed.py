@@ -54,12 +54,12 @@ def guarded(cluster: Cluster) -> Iterator[None]:
         cluster.kubectl("delete", "-f", str(POLICIES), "--ignore-not-found")
 
 
-def token_user(cluster: Cluster, account: str, *bound: str) -> Path:
-    """A kubeconfig with a fresh token of the service account `account` of gkm-system.
+def token_user(cluster: Cluster, account: str, *bound: str, namespace: str = SYSTEM) -> Path:
+    """A kubeconfig with a fresh token of the service account `account`, by default one of gkm-system's.
 
     `bound` are words for ``kubectl create token``, as in ``--bound-object-kind=Pod --bound-object-name=NAME``.
     """
-    token = cluster.kubectl("-n", SYSTEM, "create", "token", account, *bound).strip()
+    token = cluster.kubectl("-n", namespace, "create", "token", account, *bound).strip()
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     config["users"] = [{"name": entry["name"], "user": {"token": token}} for entry in config["users"]]
     path = cluster.layout.folder / f"{uuid.uuid4().hex}.kubeconfig"

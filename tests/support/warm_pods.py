@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,19 @@ def push(cluster: Cluster, folder: Path, name: str, *arguments: str, below: str 
     ):
         subprocess.run(command, env=environment, check=True, capture_output=True)
     return f"{service}:5000/{name}"
+
+
+def digest_of(cluster: Cluster, image: str) -> str:
+    """The digest of an image in the cluster's registry, by the reference that nodes know it by."""
+    repository, _, tag = image.partition("/")[2].rpartition(":")
+    pod = cluster.kubectl("-n", "registry", "get", "pod", "registry", "-o", "jsonpath={.status.podIP}")
+    request = urllib.request.Request(
+        f"http://{pod}:5000/v2/{repository}/manifests/{tag}",
+        method="HEAD",
+        headers={"Accept": "application/vnd.oci.image.manifest.v1+json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(answer.headers["Docker-Content-Digest"])
 
 
 def sleeper(namespace: str, name: str, volume: Objects) -> Objects:

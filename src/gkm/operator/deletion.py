@@ -2,6 +2,11 @@
 finalizer. Pure.
 
 The grant goes last of all objects, so as long as anything is left there is a grant that names the cache.
+
+One pod may be late: kubelet was publishing its inline volume when the grant was withdrawn, and its node's report
+comes after the others said that nothing is mounted. It keeps what it was given when that was right: a tree is not
+collected while a pod has it, the report names the pod until it goes, and unpublishing needs no grant. A claim's
+pods cannot be late: Kubernetes holds a claim until the last of them is gone.
 """
 
 from enum import Enum

@@ -1,0 +1,68 @@
+"""What happens to GKM's own processes on a bad day."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from devcluster import processes
+from support.devcluster import Cluster
+from support.installed import SYSTEM, eventually
+
+
+def agent_on(cluster: Cluster, node: str) -> str:
+    """The name of the agent's pod on `node`, empty while there is none."""
+    return _agent(cluster, node, "{.metadata.name}")
+
+
+def kill_agent(cluster: Cluster, node: str) -> int:
+    """End the agent on `node` with SIGKILL, whatever it is doing; how many processes that were.
+
+    Kubelet starts its container again: at once after the first time, later and later after more.
+    """
+    uid = _agent(cluster, node, "{.metadata.uid}")
+    found = _processes_of(uid, "/usr/local/bin/gkm-agent") if uid else []
+    processes.end(found)
+    return len(found)
+
+
+def replace_agent(cluster: Cluster, node: str) -> int:
+    """`kill_agent`, and another pod in its place, which kubelet starts at once."""
+    name, killed = agent_on(cluster, node), kill_agent(cluster, node)
+    if name:
+        cluster.kubectl("-n", SYSTEM, "delete", "pod", name, "--force", "--grace-period=0", "--wait=false")
+    return killed
+
+
+def force_delete_operators(cluster: Cluster) -> None:
+    """Delete every pod of the operator without waiting for any of them to end."""
+    which = ("pod", "-l", "app.kubernetes.io/name=gkm-operator")
+    cluster.kubectl("-n", SYSTEM, "delete", *which, "--force", "--grace-period=0", "--wait=false")
+
+
+def all_ready(cluster: Cluster, seconds: float = 180) -> None:
+    """Wait until GKM is all there again."""
+    where = ("-n", SYSTEM, "get", "pod", "-o", "jsonpath={.items[*].status.containerStatuses[*].ready}")
+    wanted = 2 + cluster.spec.nodes
+    eventually(
+        lambda: cluster.kubectl(*where).split() == ["true"] * wanted, "operator and agents are ready", seconds
+    )
+
+
+def _agent(cluster: Cluster, node: str, path: str) -> str:
+    words = ("-n", SYSTEM, "get", "pod", "-l", "app.kubernetes.io/name=gkm-agent")
+    # The pod that leaves and the one that comes may be there at once: the last is the one that runs.
+    chosen = f"jsonpath={{range .items[?(@.spec.nodeName=='{node}')]}}{path} {{end}}"
+    names = cluster.kubectl(*words, "--sort-by=.metadata.creationTimestamp", "-o", chosen).split()
+    return names[-1] if names else ""
+
+
+def _processes_of(pod: str, program: str) -> list[processes.Identity]:
+    """The processes of the pod with this UID that run the Python program `program`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):  # no process, or ended meanwhile
+            if entry.name.isdigit() and f"/pod{pod}/" in (entry / "cgroup").read_text():
+                argv = (entry / "cmdline").read_bytes().split(b"\0")
+                identity = processes.Identity.of(int(entry.name))
+                if argv[0].startswith(b"/usr/bin/python3") and program.encode() in argv[:4] and identity:
+                    found.append(identity)
+    return found
