@@ -76,3 +76,17 @@ def eventually(condition: Callable[[], T], what: str, seconds: float = 60.0) -> 
             raise AssertionError(f"did not come true within {seconds:.0f} s: {what}")
         time.sleep(0.25)
     return found
+
+
+def eventually_none(find: Callable[[], list[str]], what: str, seconds: float = 60.0) -> None:
+    """Wait until `find` finds nothing; the failure tells what it found last."""
+    seen: list[str] = []
+
+    def clean() -> bool:
+        seen[:] = find()
+        return not seen
+
+    try:
+        eventually(clean, what, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; there is: {seen}") from None

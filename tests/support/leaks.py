@@ -11,7 +11,7 @@ from devcluster import processes
 from devcluster.layout import node_names
 from gkm.store.linux.mountinfo import MountEntry, parse_mountinfo
 from support.devcluster import Cluster
-from support.installed import SYSTEM, eventually
+from support.installed import SYSTEM, eventually_none
 
 _PLACE = "plugins/csi.gkm.io/views"
 _OURS = ("-l", "app.kubernetes.io/managed-by=gkm")
@@ -88,16 +88,7 @@ def leaks(cluster: Cluster) -> list[str]:
 
 def nothing_leaks(cluster: Cluster, seconds: float = 120) -> None:
     """Wait until nothing is left over: what ends takes its time, and trees are kept for half a minute."""
-    seen: list[str] = []
-
-    def clean() -> bool:
-        seen[:] = leaks(cluster)
-        return not seen
-
-    try:
-        eventually(clean, "nothing is left over", seconds)
-    except AssertionError as error:
-        raise AssertionError(f"{error}: {seen}") from None
+    eventually_none(lambda: leaks(cluster), "nothing is left over", seconds)
 
 
 def _on_node(node: Held, alive: set[str], granted: set[str]) -> Iterator[str]:
