@@ -28,14 +28,30 @@ def replace_agent(cluster: Cluster, node: str) -> int:
     """`kill_agent`, and another pod in its place, which kubelet starts at once."""
     name, killed = agent_on(cluster, node), kill_agent(cluster, node)
     if name:
-        cluster.kubectl("-n", SYSTEM, "delete", "pod", name, "--force", "--grace-period=0", "--wait=false")
+        _force_delete(cluster, name, "--ignore-not-found")
     return killed
 
 
-def force_delete_operators(cluster: Cluster) -> None:
-    """Delete every pod of the operator without waiting for any of them to end."""
-    which = ("pod", "-l", "app.kubernetes.io/name=gkm-operator")
-    cluster.kubectl("-n", SYSTEM, "delete", *which, "--force", "--grace-period=0", "--wait=false")
+def leader(cluster: Cluster) -> str:
+    """The pod that the operator's lease names, whether it still runs or not; empty once it gave the lease up."""
+    where = ("-n", SYSTEM, "get", "lease", "gkm-operator", "-o", "jsonpath={.spec.holderIdentity}")
+    return cluster.kubectl(*where).partition("_")[0]
+
+
+def force_delete_leader(cluster: Cluster) -> str:
+    """Delete the pod of the operator that leads, without waiting for it to end; its name, empty if none leads."""
+    name = leader(cluster)
+    return name if name and _force_delete(cluster, name, "--ignore-not-found") else ""
+
+
+def force_delete_operators(cluster: Cluster) -> set[str]:
+    """The same with every pod of the operator, so that none is left that could follow at once; their names."""
+    return _force_delete(cluster, "-l", "app.kubernetes.io/name=gkm-operator")
+
+
+def _force_delete(cluster: Cluster, *which: str) -> set[str]:
+    words = ("delete", "pod", *which, "--force", "--grace-period=0", "--wait=false", "-o", "name")
+    return {name.removeprefix("pod/") for name in cluster.kubectl("-n", SYSTEM, *words).split()}
 
 
 def all_ready(cluster: Cluster, seconds: float = 180) -> None:
