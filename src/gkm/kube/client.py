@@ -5,6 +5,7 @@ projection, so writing is always `create`, `apply` or `patch`, never a replace o
 """
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
@@ -12,7 +13,7 @@ import msgspec
 
 from gkm.base.errors import UsageError
 from gkm.kube.connection import Connection
-from gkm.kube.lists import list_pages
+from gkm.kube.lists import read_list
 from gkm.kube.objects import KubeObject
 from gkm.kube.resources import Resource
 
@@ -56,8 +57,9 @@ class Client:
         """
         query = selectors(labels, fields)
         found: list[T] = []
-        async for page in list_pages(self.connection, resource, namespace, query):
-            found += [resource.decode(item) for item in page.items]
+        async with aclosing(read_list(self.connection, resource, namespace, query)) as parts:
+            async for part in parts:
+                found += [resource.decode(item) for item in part.items]
         return found
 
     async def create(self, resource: Resource[T], obj: Body) -> T:

@@ -30,6 +30,10 @@ class UnreachableError(KubeError):
     """No answer: the connection could not be made, was lost, or stayed silent for too long."""
 
 
+class CutListError(UnreachableError):
+    """The connection was lost in the middle of a list."""
+
+
 class ProtocolError(KubeError):
     """The answer is not one of the Kubernetes API: cut in mid-line, not JSON, or without what it must
     hold."""

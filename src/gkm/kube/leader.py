@@ -80,7 +80,9 @@ class LeaderElector:
                 as
                 the leader cannot be told apart from what it may still do.
         """
-        watch = Reflector(self._client, LEASES, self._namespace, fields=f"metadata.name={self._name}")
+        watch = Reflector(
+            self._client, LEASES, self._namespace, fields=f"metadata.name={self._name}", streaming=True
+        )
         watch.subscribe(self._on_change)
         watching = asyncio.create_task(watch.run())
         try:

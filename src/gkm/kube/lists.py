@@ -1,14 +1,15 @@
-"""Lists, page by page: how the API hands out many objects without holding them all (API concepts,
-"Chunking")."""
+"""Lists, read as they arrive: many objects without holding them all, whether or not the server sends them in
+pages (API concepts, "Chunking")."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import msgspec
 
 from gkm.kube.connection import Connection
-from gkm.kube.errors import ProtocolError
+from gkm.kube.errors import CutListError, ProtocolError, UnreachableError
 from gkm.kube.resources import Resource
+from gkm.kube.splitting import ListSplitter
 
 PAGE = 500
 """Objects per page, client-go's default too."""
@@ -21,14 +22,15 @@ class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct):
-    """The objects of one page as JSON, and the resourceVersion of the whole list.
+class Part(msgspec.Struct):
+    """Some objects of a list as JSON, and the resourceVersion of the whole list, empty where it is not known
+    yet (it is in the last part, which may hold no objects).
 
     Not yet decoded, because one that does not fit the projection must not cost the others.
     """
 
     items: list[msgspec.Raw]
-    resource_version: str
+    resource_version: str = ""
 
 
 class _Answer(msgspec.Struct):
@@ -36,36 +38,51 @@ class _Answer(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-async def list_pages(
+async def read_list(
     connection: Connection,
     resource: Resource[Any],
     namespace: str,
     query: Mapping[str, str],
     *,
     limit: int = PAGE,
-) -> AsyncIterator[Page]:
-    """The pages of one consistent list of at most `limit` objects each (0: a single page).
+) -> AsyncGenerator[Part, None]:
+    """One consistent list in parts; the server is asked for at most `limit` objects at a time (0: for all).
 
-    `query` holds the selectors and the version asked for.
+    `query` holds the selectors and the version asked for. A server that answers from its watch cache may
+    send everything at once in spite of `limit`: it is read in parts all the same. Close the iterator, or
+    leave it at its end.
 
     Raises:
         ExpiredError: the list took longer than the server keeps its snapshot; start again.
-        KubeError: whatever else `Connection.send` raises.
+        CutListError: the connection was lost in the middle of an answer.
+        KubeError: whatever else `Connection.stream` raises.
     """
     path, asked = resource.path(namespace=namespace), dict(query)
     if limit:
         asked["limit"] = str(limit)
     while True:
-        answer = await connection.send("GET", path, query=asked, accept=resource.accept_list)
+        splitter, began = ListSplitter(), False
         try:
-            page = msgspec.json.decode(answer, type=_Answer)
+            async with connection.stream(
+                path, query=asked, accept=resource.accept_list, compressed=True
+            ) as pieces:
+                async for piece in pieces:
+                    began = True
+                    if items := splitter.feed(piece):
+                        yield Part(items)
+        except UnreachableError as error:
+            if began:
+                raise CutListError(f"a list of {resource} was cut: {error}") from error
+            raise
+        try:
+            rest = msgspec.json.decode(splitter.end(), type=_Answer)
         except msgspec.MsgspecError as error:
             raise ProtocolError(f"the answer is not a list of {resource}: {error}") from error
-        if not page.metadata.resource_version:
+        if not rest.metadata.resource_version:
             raise ProtocolError(f"a list of {resource} came without metadata.resourceVersion")
-        yield Page(page.items or [], page.metadata.resource_version)
-        if not page.metadata.continue_:
+        yield Part(rest.items or [], rest.metadata.resource_version)
+        if not rest.metadata.continue_:
             return
         # The token stands for the version of the first page; naming a version beside it is an error.
         asked = {k: v for k, v in asked.items() if not k.startswith("resourceVersion")}
-        asked["continue"] = page.metadata.continue_
+        asked["continue"] = rest.metadata.continue_

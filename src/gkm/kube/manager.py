@@ -70,9 +70,15 @@ class Manager:
         self._started = False
 
     def reflect(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        streaming: bool = False,
     ) -> Reflector[T]:
-        """The reflector of just these objects; asked for twice, it is the same one, with one watch.
+        """The reflector of just these objects; asked for twice, it is the first one, with one watch.
 
         Raises:
             UsageError: the manager runs already.
@@ -86,6 +92,7 @@ class Manager:
                 namespace,
                 labels=labels,
                 fields=fields,
+                streaming=streaming,
                 timing=self._timing,
                 metrics=ReflectorMeter(self._metrics, str(resource)),
             )

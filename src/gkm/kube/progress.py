@@ -1,7 +1,8 @@
 """What a reflector asks next, and how long it waits before: pure decisions, no I/O.
 
-The cycle: list (as a stream of initial events, or in pages), then watch from the version reached, for as
-long as the server has history. The rules and why:
+The cycle: list, then watch from the version reached, for as long as the server has history. Lists come in two
+forms: an ordinary list, and a watch that begins with what there is (WatchList, KEP-3157). Where one does not
+get through, the other is tried next. The rules and why:
 
 * The first list takes any state the server has at hand (`resourceVersion=0`), later ones nothing older than
   what was seen, and only if that fails too, the newest: reads of the newest go to etcd, and thousands of
@@ -18,14 +19,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gkm.base.backoff import Backoff
-from gkm.kube.errors import ExpiredError, FutureVersionError, InvalidError, StreamingUnsupportedError
+from gkm.kube.errors import (
+    CutListError,
+    ExpiredError,
+    FutureVersionError,
+    InvalidError,
+    StreamingUnsupportedError,
+)
 
 
 class Mode(Enum):
     """The next request."""
 
+    LIST = "list"
     STREAM = "streaming list, which goes on as a watch"
-    PAGES = "paged list"
     WATCH = "watch from the last version seen"
 
 
@@ -48,12 +55,15 @@ class Timing:
 
 
 class Progress:
-    """Where one reflector stands. `random` gives numbers in [0, 1)."""
+    """Where one reflector stands. `streaming`: try a streaming list first. `random` gives numbers in
+    [0, 1)."""
 
-    def __init__(self, timing: Timing, random: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, timing: Timing, *, streaming: bool = False, random: Callable[[], float] = random.random
+    ) -> None:
         self._timing = timing
         self._random = random
-        self._streaming = True
+        self._streaming = streaming
         self._paged = True
         self._current = False
         self._list_at = "0"
@@ -66,18 +76,23 @@ class Progress:
         """What to request next."""
         if self._current:
             return Mode.WATCH
-        return Mode.STREAM if self._streaming else Mode.PAGES
+        return Mode.STREAM if self._streaming else Mode.LIST
 
     @property
-    def page_limit(self) -> bool:
-        """Whether a paged list may be in pages (a snapshot that expires between pages must come in one)."""
-        return self._paged
+    def in_pages(self) -> bool:
+        """Whether a list is asked for in pages.
+
+        Not if its snapshot expired between two of them. Nor if it names a version: then the API server's
+        watch cache has it all, but would ask etcd for every page after the first once that version's
+        snapshot is gone. (With `0` it sends everything whatever the limit; a kind without a cache obeys it.)
+        """
+        return self._paged and self._list_at in ("", "0")
 
     def query(self) -> dict[str, str]:
         """The query parameters of the next request, less selectors and `watch` itself."""
         self._lively = False
         at = {"resourceVersion": self._list_at} if self._list_at else {}
-        if self.mode is Mode.PAGES:
+        if self.mode is Mode.LIST:
             return (
                 {"resourceVersion": self._list_at, "resourceVersionMatch": "NotOlderThan"}
                 if self._list_at
@@ -108,8 +123,8 @@ class Progress:
     def closed(self, lived: float) -> float:
         """The server ended the watch in the ordinary way after `lived` seconds; seconds to wait.
 
-        In the middle of the initial events that is a failure, and a reason to list in pages: this server does
-        not stream lists, or not in the time a watch has.
+        In the middle of the initial events that is a failure, and a reason for an ordinary list: this server
+        does not stream lists, or not in the time a watch has.
         """
         if not self._current:
             self._streaming = False
@@ -131,7 +146,10 @@ class Progress:
                 self._again()
                 # Waiting would only widen the gap; but a second time in a row is no longer an accident.
                 return 0.0 if first else self._wait()
-            case ExpiredError(), Mode.PAGES:
+            case CutListError(), Mode.LIST:
+                # It may be too long for the time that a request has; a watch has more.
+                self._streaming = True
+            case ExpiredError(), Mode.LIST:
                 # Either the snapshot expired between pages, or the version we named is unknown.
                 self._paged, self._list_at = False, ""
             case ExpiredError(), _:

@@ -12,6 +12,7 @@ store, and tells its handlers of each change. What holds:
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -31,7 +32,7 @@ from gkm.kube.errors import (
     StreamingUnsupportedError,
     UnauthorizedError,
 )
-from gkm.kube.lists import PAGE, list_pages
+from gkm.kube.lists import PAGE, read_list
 from gkm.kube.objects import Key, KubeObject, PartialObject, key_of
 from gkm.kube.progress import Mode, Progress, Timing
 from gkm.kube.resources import Resource
@@ -87,8 +88,11 @@ class NoMetrics:
 
 
 class Reflector(Generic[T]):
-    """Mirrors the objects of `resource` in `namespace` (all if empty) that the selectors match into
-    `store`."""
+    """Mirrors the objects of `resource` in `namespace` (all if empty) that the selectors match into `store`.
+
+    `streaming` begins with a streaming list: one request less, where an ordinary list is several times as
+    fast for many objects (ADR 20).
+    """
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Reflector(Generic[T]):
         *,
         labels: str = "",
         fields: str = "",
+        streaming: bool = False,
         timing: Timing | None = None,
         metrics: ReflectorMetrics | None = None,
     ) -> None:
@@ -113,7 +118,7 @@ class Reflector(Generic[T]):
         self._namespace = namespace
         self._selectors = selectors(labels, fields)
         self._timing = timing or Timing()
-        self._progress = Progress(self._timing)
+        self._progress = Progress(self._timing, streaming=streaming)
         self._metrics = metrics or NoMetrics()
         self._handlers: list[Handler[T]] = []
         self._seen: set[Key] = set()
@@ -141,8 +146,8 @@ class Reflector(Generic[T]):
             mode, began = self._progress.mode, time.monotonic()
             self._metrics.requested(mode.name)
             try:
-                await (self._list() if mode is Mode.PAGES else self._watch())
-                wait = 0.0 if mode is Mode.PAGES else self._progress.closed(time.monotonic() - began)
+                await (self._list() if mode is Mode.LIST else self._watch())
+                wait = 0.0 if mode is Mode.LIST else self._progress.closed(time.monotonic() - began)
             except KubeError as error:
                 wait = self._progress.failed(error)
                 self._troubled(mode, error, wait)
@@ -151,14 +156,14 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         self._seen.clear()
         query = {**self._selectors, **self._progress.query()}
-        limit = PAGE if self._progress.page_limit else 0
+        limit = PAGE if self._progress.in_pages else 0
         version = ""
-        async for page in list_pages(
-            self._client.connection, self.resource, self._namespace, query, limit=limit
-        ):
-            version = page.resource_version
-            for item in page.items:
-                self._put(item)
+        listing = read_list(self._client.connection, self.resource, self._namespace, query, limit=limit)
+        async with contextlib.aclosing(listing) as parts:
+            async for part in parts:
+                version = part.resource_version
+                for item in part.items:
+                    self._put(item)
         self._complete(version)
 
     async def _watch(self) -> None:

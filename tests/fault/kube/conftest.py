@@ -18,11 +18,19 @@ async def server() -> AsyncIterator[FaultServer]:
         yield running
 
 
-@pytest.fixture
-async def reflector(server: FaultServer) -> AsyncIterator[Reflector[ConfigMap]]:
-    """Not yet synced; runs until the test ends."""
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists here are small: let them be read in many parts all the same."""
+    monkeypatch.setattr("gkm.kube.splitting.ListSplitter.__init__.__defaults__", (64,))
+
+
+@pytest.fixture(params=["list", "stream"])
+async def reflector(
+    server: FaultServer, request: pytest.FixtureRequest
+) -> AsyncIterator[Reflector[ConfigMap]]:
+    """Not yet synced; runs until the test ends. It begins with either form of a list."""
     async with server.connect() as client:
-        made = Reflector(client, CONFIG_MAPS, timing=FAST)
+        made = Reflector(client, CONFIG_MAPS, streaming=request.param == "stream", timing=FAST)
         task = asyncio.create_task(made.run())
         yield made
         task.cancel()

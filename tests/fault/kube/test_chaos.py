@@ -91,8 +91,9 @@ async def test_store_and_work_come_true(seed: int) -> None:
     async with FaultServer().serve() as server, server.connect() as client, asyncio.TaskGroup() as group:
         server.chance = lambda asked: fault(dice, asked)
         server.streams_lists = dice.random() < 0.7
+        streaming = dice.random() < 0.5
         server.page_size = dice.choice((3, 500))
-        reflector = Reflector(client, CONFIG_MAPS, timing=TIMING)
+        reflector = Reflector(client, CONFIG_MAPS, streaming=streaming, timing=TIMING)
         reflector.store.add_index("group", lambda obj: [(obj.data or {})["group"]])
         worker = Worker(dice, reflector)
         queue: WorkQueue[Key] = WorkQueue(

@@ -60,10 +60,15 @@ def reflecting() -> Callable[..., contextlib.AbstractAsyncContextManager[tuple[R
 
     @contextlib.asynccontextmanager
     async def run(
-        client: Client, resource: Resource[Any], namespace: str = "", timing: Timing = TIMING
+        client: Client,
+        resource: Resource[Any],
+        namespace: str = "",
+        timing: Timing = TIMING,
+        *,
+        streaming: bool = False,
     ) -> AsyncIterator[tuple[Reflector[Any], Tally]]:
         tally = Tally()
-        made = Reflector(client, resource, namespace, timing=timing, metrics=tally)
+        made = Reflector(client, resource, namespace, streaming=streaming, timing=timing, metrics=tally)
         task = asyncio.create_task(made.run())
         try:
             yield made, tally

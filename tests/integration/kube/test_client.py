@@ -86,7 +86,7 @@ async def test_a_refusal_names_the_field(client: Client, namespace: str) -> None
 async def test_lists_come_in_pages_and_obey_selectors(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gkm.kube.lists.list_pages.__kwdefaults__", {"limit": 2})
+    monkeypatch.setattr("gkm.kube.lists.read_list.__kwdefaults__", {"limit": 2})
     for number in range(5):
         obj = config_map(f"object-{number}", namespace)
         labelled = {

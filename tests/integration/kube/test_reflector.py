@@ -15,6 +15,8 @@ from support.cutting_proxy import CuttingProxy
 from support.devcluster import Cluster
 from support.waiting import until
 
+EITHER = pytest.mark.parametrize("streaming", [False, True], ids=["list", "stream"])
+
 
 def config_map(name: str, namespace: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
@@ -49,7 +51,7 @@ async def edit(client: Client, namespace: str, rounds: int, seed: int = 1) -> No
 
 async def test_one_stream_lists_and_watches(client: Client, namespace: str, reflecting) -> None:
     await edit(client, namespace, 10)
-    async with reflecting(client, CONFIG_MAPS, namespace, Timing()) as (reflector, tally):
+    async with reflecting(client, CONFIG_MAPS, namespace, Timing(), streaming=True) as (reflector, tally):
         await until(reflector.synced.is_set)
         await in_step(client, reflector, namespace)
         await client.create(CONFIG_MAPS, config_map("later", namespace))
@@ -58,21 +60,36 @@ async def test_one_stream_lists_and_watches(client: Client, namespace: str, refl
     assert not tally.failures
 
 
-async def test_resumes_watches_without_listing_again(client: Client, namespace: str, reflecting) -> None:
-    async with reflecting(client, CONFIG_MAPS, namespace) as (reflector, tally):
-        await until(lambda: tally.modes["WATCH"] >= 3)
-        await edit(client, namespace, 30)
+async def test_one_request_lists_and_one_watches(client: Client, namespace: str, reflecting) -> None:
+    await edit(client, namespace, 10)
+    async with reflecting(client, CONFIG_MAPS, namespace, Timing()) as (reflector, tally):
+        await until(reflector.synced.is_set)
         await in_step(client, reflector, namespace)
-    assert tally.modes["STREAM"] == 1
-    assert tally.modes["PAGES"] == 0
+        await client.create(CONFIG_MAPS, config_map("later", namespace))
+        await in_step(client, reflector, namespace)
+    assert tally.modes == {"LIST": 1, "WATCH": 1}
     assert not tally.failures
 
 
+@EITHER
+async def test_resumes_watches_without_listing_again(
+    client: Client, namespace: str, reflecting, streaming: bool
+) -> None:
+    async with reflecting(client, CONFIG_MAPS, namespace, streaming=streaming) as (reflector, tally):
+        await until(lambda: tally.modes["WATCH"] >= 3)
+        await edit(client, namespace, 30)
+        await in_step(client, reflector, namespace)
+    assert tally.modes["STREAM"] + tally.modes["LIST"] == 1
+    assert tally.modes["STREAM"] == streaming
+    assert not tally.failures
+
+
+@EITHER
 async def test_the_api_server_is_killed_and_comes_back(
-    client: Client, control_plane: Cluster, namespace: str, reflecting
+    client: Client, control_plane: Cluster, namespace: str, reflecting, streaming: bool
 ) -> None:
     await edit(client, namespace, 10)
-    async with reflecting(client, CONFIG_MAPS, namespace) as (reflector, tally):
+    async with reflecting(client, CONFIG_MAPS, namespace, streaming=streaming) as (reflector, tally):
         await reflector.synced.wait()
         control_plane.kill("kube-apiserver")
         await until(lambda: reflector.problem.startswith("Unreachable"))
@@ -83,15 +100,16 @@ async def test_the_api_server_is_killed_and_comes_back(
     assert tally.failures["Unreachable"] >= 1
 
 
+@EITHER
 async def test_history_is_compacted_while_the_watch_is_cut_off(
-    client: Client, control_plane: Cluster, namespace: str, reflecting, connecting
+    client: Client, control_plane: Cluster, namespace: str, reflecting, connecting, streaming: bool
 ) -> None:
     await edit(client, namespace, 10)
     host, port = control_plane.server.removeprefix("https://").split(":")
     async with (
         CuttingProxy(host, int(port)).serve() as proxy,
         connecting(server=f"https://127.0.0.1:{proxy.port}") as through,
-        reflecting(through, CONFIG_MAPS, namespace) as (reflector, tally),
+        reflecting(through, CONFIG_MAPS, namespace, streaming=streaming) as (reflector, tally),
     ):
         await reflector.synced.wait()
         gone = reflector.store.keys() - {Key(namespace, "kube-root-ca.crt")}
@@ -169,7 +187,7 @@ async def test_a_kind_that_is_installed_late(
             control_plane.kubectl("delete", "crd", "widgets.kube-test.gkm.io")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 async def test_connections_are_cut_in_the_middle_of_anything(
     client: Client, control_plane: Cluster, namespace: str, reflecting, connecting, seed: int
 ) -> None:
@@ -180,7 +198,7 @@ async def test_connections_are_cut_in_the_middle_of_anything(
         proxy.cut_after.extend(dice.randrange(500, 20_000) for _ in range(25))
         async with (
             connecting(server=f"https://127.0.0.1:{proxy.port}") as through,
-            reflecting(through, CONFIG_MAPS, namespace) as (reflector, _),
+            reflecting(through, CONFIG_MAPS, namespace, streaming=seed % 2 == 0) as (reflector, _),
         ):
             await edit(client, namespace, 80, seed=seed)
             await in_step(client, reflector, namespace)
