@@ -1,4 +1,7 @@
-"""A manager with one controller: seconds until the store is complete, and until every key was reconciled."""
+"""A manager with one controller: seconds until the store is complete, and until every key was reconciled.
+
+A fourth argument ``stream`` begins with a streaming list.
+"""
 
 import asyncio
 import sys
@@ -16,12 +19,12 @@ from gkm.kube.reconcile import Result
 from gkm.kube.resources import PODS
 
 
-async def main(kubeconfig: Path, namespace: str, count: int) -> None:
+async def main(kubeconfig: Path, namespace: str, count: int, *, streaming: bool) -> None:
     async with Client(
         Connection(load_config(kubeconfig), user_agent="bench-gkm"), field_manager="bench"
     ) as client:
         manager = Manager(client)
-        pods = manager.reflect(PODS, namespace)
+        pods = manager.reflect(PODS, namespace, streaming=streaming)
         seen = set()
 
         async def reconcile(key: Key) -> Result:
@@ -36,7 +39,7 @@ async def main(kubeconfig: Path, namespace: str, count: int) -> None:
         await pods.synced.wait()
         synced = time.monotonic() - began
         await running
-        report(len(pods.store), synced, reconciled=time.monotonic() - began)
+        report(len(pods.store), synced=synced, reconciled=time.monotonic() - began)
 
 
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), streaming="stream" in sys.argv[4:]))

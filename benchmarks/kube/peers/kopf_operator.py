@@ -29,7 +29,7 @@ async def main() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(kopf.operator(namespaces=[sys.argv[2]]))
         await complete.wait()
-        report(len(seen), time.monotonic() - began)
+        report(len(seen), synced=time.monotonic() - began)
 
 
 asyncio.run(main())

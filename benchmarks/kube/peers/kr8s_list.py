@@ -12,7 +12,7 @@ async def main(kubeconfig: str, namespace: str) -> None:
     api = await kr8s.asyncio.api(kubeconfig=kubeconfig)
     began = time.monotonic()
     pods = [pod async for pod in api.get("pods", namespace=namespace)]
-    report(len(pods), time.monotonic() - began)
+    report(len(pods), synced=time.monotonic() - began)
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2]))

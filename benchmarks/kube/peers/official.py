@@ -13,4 +13,4 @@ began = time.monotonic()
 informer.start()
 while len(informer.cache.list()) < int(sys.argv[3]):
     time.sleep(0.02)
-report(len(informer.cache.list()), time.monotonic() - began)
+report(len(informer.cache.list()), synced=time.monotonic() - began)
