@@ -1,6 +1,7 @@
 """A whole manager that mirrors all Pods of a namespace, in a process of its own; it says how large it became.
 
-``python memory_probe.py KUBECONFIG NAMESPACE`` prints Pods, MiB resident, seconds to sync.
+``python memory_probe.py KUBECONFIG NAMESPACE list|stream`` prints Pods, MiB resident now and at most, seconds to
+sync.
 """
 
 import asyncio
@@ -21,19 +22,19 @@ from gkm.kube.reconcile import Result
 from gkm.kube.resources import PODS
 
 
-def resident() -> float:
-    """MiB of this process in memory, right now."""
+def mebibytes(what: str) -> float:
+    """MiB of this process in memory (proc_pid_status(5)): right now (`VmRSS`), or at most so far (`VmHWM`)."""
     status = Path("/proc/self/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return int(status.split(f"{what}:")[1].split()[0]) / 1024
 
 
-async def main(kubeconfig: Path, namespace: str) -> None:
+async def main(kubeconfig: Path, namespace: str, *, streaming: bool) -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     connection = Connection(load_config(kubeconfig), user_agent="probe", observe=metrics.request)
     async with Client(connection, field_manager="probe") as client:
         manager = Manager(client, metrics=metrics, health=HealthServer(host="127.0.0.1", registry=registry))
-        pods = manager.reflect(PODS, namespace)
+        pods = manager.reflect(PODS, namespace, streaming=streaming)
         done = 0
 
         async def reconcile(key: Key) -> Result:
@@ -50,8 +51,8 @@ async def main(kubeconfig: Path, namespace: str) -> None:
         await pods.synced.wait()
         seconds = time.monotonic() - began
         await running
-        print(len(pods.store), f"{resident():.1f}", f"{seconds:.2f}")
+        print(len(pods.store), f"{mebibytes('VmRSS'):.1f}", f"{mebibytes('VmHWM'):.1f}", f"{seconds:.2f}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], streaming=sys.argv[3] == "stream"))

@@ -31,19 +31,21 @@ IDLE_SECONDS = 60.0
 async def test_ten_thousand_pods_fit_in_seventy_mebibytes(
     client: Client, control_plane: Cluster, namespace: str
 ) -> None:
+    """Not even for a moment, and whichever way they came."""
     await create_pods(client, namespace, PODS_IN_ALL)
-    got = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, support.memory_probe.__file__, str(control_plane.kubeconfig), namespace],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    count, mebibytes, seconds = got.stdout.split()
-    print(f"{count} Pods: {mebibytes} MiB resident, synced in {seconds} s")
-    assert int(count) == PODS_IN_ALL
-    assert float(mebibytes) <= MIB
+    for form in ("list", "stream"):
+        got = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, support.memory_probe.__file__, str(control_plane.kubeconfig), namespace, form],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        count, mebibytes, most, seconds = got.stdout.split()
+        print(f"{count} Pods by {form}: {mebibytes} MiB resident, at most {most}, synced in {seconds} s")
+        assert int(count) == PODS_IN_ALL
+        assert float(mebibytes) <= float(most) <= MIB
 
 
 @pytest.mark.waits
