@@ -27,7 +27,7 @@ from gkm.store.bounded import Bounds, UnboundedError, mount_bounded, unmount_all
 from gkm.store.claims import claim
 from gkm.store.errors import MountError, StoreError, disk_error
 from gkm.store.journal import Journal, current_boot, read_journal, this_process, write_journal
-from gkm.store.layers import Layer
+from gkm.store.layers import Layer, layers_of, mark_layer_used
 from gkm.store.layout import Layout
 from gkm.store.linux import mountinfo, syscalls
 from gkm.store.locks import locked
@@ -165,6 +165,11 @@ def mark(view: HostedView, state: str) -> HostedView:
 def drop(layout: Layout, view: HostedView) -> None:
     """Delete all files of a view that is gone from its target. Raises `MountError`, `OSError`."""
     drop_place(view.private.parent)
+    journal = view.journal
+    if journal.digest is not None and journal.layer is not None:
+        # It was of use until now: the next pod may come in a moment.
+        with contextlib.suppress(FileNotFoundError):
+            mark_layer_used(layers_of(layout.tree(journal.digest)) / journal.layer)
     throw_away(layout, view.directory)
 
 

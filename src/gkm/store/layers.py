@@ -120,7 +120,7 @@ def write_layer_record(directory: Path, record: LayerRecord) -> None:
 
 
 def mark_layer_used(directory: Path) -> None:
-    """The layer in `directory` is of use now; call it with the lock of its tree's digest held.
+    """The layer in `directory` is, or was until now, of use.
 
     Raises:
         FileNotFoundError: it is gone.

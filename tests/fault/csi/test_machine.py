@@ -32,6 +32,8 @@ pytestmark = pytest.mark.root
 
 PODS = ("1", "2")
 FILES = triton_files("add")
+ENTRY = "ADD" + "A" * 49
+GROUP = f"{ENTRY}/__grp__add.json"
 MEMORY = "/dev/shm"  # hundreds of lives, each with its fsyncs
 
 
@@ -77,7 +79,7 @@ class World:
         def wish() -> Wish:
             tree = None if digest is None else self.node.store.tree(digest)
             place = self.node.settings.place
-            layer = None if tree is None else self.node.store.relocated(tree, "/cache")
+            layer = None if tree is None else self.node.store.relocated(tree, f"/seen/by/{pod}")
             return Wish(tree, target, place, mode, Bounds(1 << 20, 64), layer)
 
         async def call(machine: Machine) -> None:
@@ -90,7 +92,9 @@ class World:
             assert target.is_mount()
         if target.is_mount() and pod not in self.written:
             # Nothing of an earlier mount is here: no upper is used twice.
-            assert set(everything(target)) in (set(FILES), set())
+            found = everything(target)
+            assert set(found) in (set(FILES), set())
+            assert not found or f'"/seen/by/{pod}/{ENTRY}/'.encode() in found[GROUP]
             self.count += 1
             self.written[pod] = f"by-{self.count}"
             (target / "written").write_text(self.written[pod])
@@ -117,6 +121,15 @@ class World:
         self.agent(call, kill)
         self.check()
 
+    def collect(self, kill: int = 0) -> None:
+        """Garbage is collected: of what no pod uses nothing stays but the tree."""
+
+        def work() -> None:
+            Store.open(self.node.store.root).collect(keep={self.digest}, layers_unused_seconds=-1)
+
+        run_killed_at(kill, work)
+        self.check()
+
     def reboot(self) -> None:
         """No mount is left, and the journals are of another boot."""
         for entry in reversed(mountinfo.mounts()):
@@ -131,6 +144,9 @@ class World:
         """Whatever was killed: running pods have what they wrote, the sealed tree is as it was."""
         for pod, text in self.written.items():
             assert (self.target(pod) / "written").read_text() == text
+            # What was rewritten for it is still below.
+            group = self.target(pod) / GROUP
+            assert not group.parent.exists() or f'"/seen/by/{pod}/'.encode() in group.read_bytes()
         tree = self.node.store.tree(self.digest)
         assert tree is not None
         assert everything(tree.path) == FILES
@@ -156,6 +172,7 @@ actions = st.one_of(
     ),
     st.tuples(st.just("unpublish"), st.sampled_from(PODS), kills),
     st.tuples(st.just("restart"), kills),
+    st.tuples(st.just("collect"), kills),
     st.tuples(st.just("reboot")),
 )
 
@@ -163,6 +180,7 @@ actions = st.one_of(
 @settings(max_examples=10)
 @given(st.lists(actions, min_size=2, max_size=10))
 @example([("publish", "1", Mode.OVERLAY, True, 0), ("reboot",), ("publish", "1", Mode.OVERLAY, True, 0)])
+@example([("publish", "1", Mode.OVERLAY, True, 0), ("collect", 0), ("publish", "2", Mode.OVERLAY, True, 0)])
 @example([("publish", "1", Mode.COPY, True, 0), ("restart", 0), ("publish", "1", Mode.COPY, True, 0)])
 def test_any_history_converges(history: list[tuple[Any, ...]]) -> None:
     with fresh_node(MEMORY) as node:
@@ -176,6 +194,8 @@ def test_any_history_converges(history: list[tuple[Any, ...]]) -> None:
                     world.unpublish(*arguments)
                 case "restart":
                     world.restart(*arguments)
+                case "collect":
+                    world.collect(*arguments)
                 case _:
                     world.reboot()
         world.converge()

@@ -225,8 +225,11 @@ def test_a_view_notes_its_layer_and_holds_it(store: Store, tree: SealedTree) -> 
         assert found.journal.layer == layer.name
         assert store.collect(keep={tree.digest}, layers_unused_seconds=-1).removed == ()
         assert roots(tree) == {"/cache"}
+        set_used(layer, 0.0)
     finally:
         unmount(str(target))
         drop(store.layout, view)
+    store.collect(keep={tree.digest}, layers_unused_seconds=3600)
+    assert roots(tree) == {"/cache"}, "it was of use until a moment ago"
     store.collect(keep={tree.digest}, layers_unused_seconds=-1)
     assert roots(tree) == set()
