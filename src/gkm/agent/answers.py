@@ -16,7 +16,8 @@ DEFAULT_WAIT_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Answer:
     """With a digest: mount it. Without: `reason` and `message` say why, `final` that waiting changes nothing,
-    `awaited` which digest is on its way, `wait_seconds` how long to wait (None: as long as it takes)."""
+    `awaited` which digest is on its way. `wait_seconds` is how long to wait (None: as long as it takes), told with a
+    digest too: should it not be mountable, the pod starts cold or waits by the same rule."""
 
     digest: str | None = None
     final: bool = False
@@ -70,7 +71,11 @@ class Answers:
         if serving is not None:
             self._state.promised[serving] = self._clock()
             self._ask(grant)
-            return Answer(digest=serving, write_limit_bytes=grant.spec.write_limit_bytes)
+            return Answer(
+                digest=serving,
+                wait_seconds=_wait_seconds(grant),
+                write_limit_bytes=grant.spec.write_limit_bytes,
+            )
         return self._unavailable(grant)
 
     def ask(self, key: CacheKey, pod_namespace: str) -> None:
@@ -98,7 +103,7 @@ class Answers:
                 reason=reason,
                 message=message,
                 awaited=digest,
-                wait_seconds=None if waits else float(grant.spec.wait_seconds),
+                wait_seconds=_wait_seconds(grant),
                 write_limit_bytes=grant.spec.write_limit_bytes,
             )
 
@@ -114,3 +119,7 @@ class Answers:
         if error is not None:
             return no(error.reason, error.message)
         return no("Staging", "the cache is on its way to this node")
+
+
+def _wait_seconds(grant: GKMGrant) -> float | None:
+    return None if grant.spec.when_unavailable == WhenUnavailable.WAIT else float(grant.spec.wait_seconds)

@@ -106,6 +106,17 @@ def test_wait_is_never_final_and_waits_as_long_as_it_takes() -> None:
         assert answer.wait_seconds is None
 
 
+@pytest.mark.parametrize(
+    ("when", "seconds"), [(WhenUnavailable.WAIT, None), (WhenUnavailable.START_COLD, 7.0)]
+)
+def test_with_a_digest_it_is_told_how_long_to_wait_should_that_not_be_mountable(
+    when: WhenUnavailable, seconds: float | None
+) -> None:
+    node = Node(grant(A, when_unavailable=when, wait_seconds=7))
+    node.state.staged[A] = 10
+    assert (node.ask().digest, node.ask().wait_seconds) == (A, seconds)
+
+
 def test_asking_is_the_first_use_that_staging_waits_for() -> None:
     node = Node(grant(A, wait_seconds=7))
     answer = node.ask()
