@@ -18,6 +18,7 @@ from gkm.agent.confinement import Identity
 from gkm.agent.disk import DiskBudget
 from gkm.agent.fitness import Hardware
 from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
+from gkm.agent.telling import STAGED
 from gkm.api.grant import GKMGrant
 from gkm.api.node import DigestReport, NodeStatus
 from gkm.csi.paths import volume_seen_at
@@ -45,6 +46,8 @@ class NodeBench:
     grants: list[str] = field(default_factory=list)
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     """Of the agent that runs, or ran last."""
+    told: list[tuple[str, str, str]] = field(default_factory=list)
+    """What people were told of caches: (cache, reason, message)."""
 
     @contextlib.asynccontextmanager
     async def agent(self, **config: Any) -> AsyncIterator[Agent]:
@@ -69,6 +72,7 @@ class NodeBench:
             self.extractor,
             registry=self.metrics,
             seen=lambda pod, volume: volume_seen_at(pod, {volume}).root,
+            tell=self._tell,
         ) as agent:
             agent.restored()
             running = asyncio.create_task(manager.run())
@@ -77,6 +81,10 @@ class NodeBench:
             finally:
                 manager.stop()
                 await running
+
+    def _tell(self, grant: GKMGrant, reason: str, message: str, *, warning: bool) -> None:
+        assert warning == (reason != STAGED)
+        self.told.append((grant.spec.cache.name, reason, message))
 
     async def make_node(self, labels: dict[str, str] | None = None) -> None:
         """The Node object."""

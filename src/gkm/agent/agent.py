@@ -29,6 +29,7 @@ from gkm.agent.resources import CLUSTER_REPORTS, GRANTS, REPORTS
 from gkm.agent.roots import Seen, roots_awaiting, roots_named, unseen
 from gkm.agent.staging import Staging, digest_key, digests_of
 from gkm.agent.state import NodeState
+from gkm.agent.telling import Tell, nobody
 from gkm.agent.trees import Trees
 from gkm.agent.usage import Usage
 from gkm.api.grant import GKMGrant
@@ -48,7 +49,8 @@ class Agent:
 
     `answers`, `trees`, `usage` and `pods` are what the CSI driver asks for. Call `restored` once the driver has told
     `usage` of the views that outlived a restart: until then nothing is collected. `registry` takes the metrics,
-    `seen` tells at which path a pod sees a volume.
+    `seen` tells at which path a pod sees a volume, and `tell` hears what people should know about a cache on this
+    node.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Agent:
         *,
         registry: CollectorRegistry | None = None,
         seen: Seen = unseen,
+        tell: Tell = nobody,
     ) -> None:
         self.config = config
         self._store = store
@@ -103,6 +106,7 @@ class Agent:
             judge=self._judge,
             metrics=metrics,
             roots=self._roots_awaiting,
+            tell=tell,
         )
         reporter = Reporter(
             manager.client,

@@ -118,7 +118,15 @@ class Answers:
         error = self._state.errors.get(digest)
         if error is not None:
             return no(error.reason, error.message)
-        return no("Staging", "the cache is on its way to this node")
+        return no("Staging", self._on_its_way(grant, digest))
+
+    def _on_its_way(self, grant: GKMGrant, digest: str) -> str:
+        """Who is slow. Without figures: told again and again, it has to read the same."""
+        host = (grant.spec.image or "").partition("/")[0]
+        if digest not in self._state.staging:
+            return "the cache is on its way to this node: its turn to be staged has not come"
+        said = "is still sending it" if digest in self._state.moving else "has sent nothing of it yet"
+        return f"the cache is on its way to this node: {host} {said}"
 
 
 def _wait_seconds(grant: GKMGrant) -> float | None:

@@ -48,19 +48,26 @@ class DiskBudget:
         the size that the image tells.
 
         Raises:
-            DiskBudgetError: less than `wanted` (or a gibibyte, where it is unknown) may be taken.
+            DiskBudgetError: less than `wanted` (or a gibibyte, where it is unknown) may be taken. Its message holds
+                nothing that changes by itself, as free space does: the same fault must read the same at each attempt.
         """
-        left = space.free_bytes - int(space.total_bytes * self.kept_free) - under_way
-        if self.most_bytes is not None:
-            left = min(left, self.most_bytes - staged - under_way)
         needed = UNKNOWN_BYTES if wanted is None else wanted
+        left = space.free_bytes - int(space.total_bytes * self.kept_free) - under_way
         if left < needed:
             raise DiskBudgetError(
-                f"staging needs {needed} bytes, {max(left, 0)} may be taken: free space on the node's disk,"
-                " remove caches, or raise the disk budget in gkm-config"
+                f"staging needs {needed} bytes, and {self.kept_free:.0%} of the node's disk have to stay free"
+                " (gkm.node.disk.free in gkm-config): free space there, or remove caches"
             )
+        if self.most_bytes is not None:
+            left = min(left, self.most_bytes - staged - under_way)
+            if left < needed:
+                raise DiskBudgetError(
+                    f"staging needs {needed} bytes, and all trees of a node may have {self.most_bytes}"
+                    " (gkm.node.disk.limit in gkm-config): remove caches, or raise it"
+                )
         if space.total_inodes and space.free_inodes < space.total_inodes * _INODES_KEPT:
             raise DiskBudgetError(
-                f"{space.free_inodes} of {space.total_inodes} inodes are free, too few to stage: remove files"
+                f"less than {_INODES_KEPT:.0%} of the inodes of the node's disk are free, too few to stage:"
+                " remove files"
             )
         return left

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gkm.agent.adopt import adopt
 from gkm.agent.child import Extractor
+from gkm.agent.errors import ExtractionFailedError
 from gkm.agent.messages import ExtractRequest, Moved
 from gkm.store.claims import Claim, claim
 from gkm.store.damage import whole_tree
@@ -45,7 +46,7 @@ async def stage(
             if tree is not None:
                 return tree
             async with handed_over(layout, extractor) as directory:
-                await extractor.extract(request(directory), moved)
+                await _extract(extractor, request(directory), moved, layout)
                 return await run_to_end(partial(adopt, layout, Layout(directory), digest))
     except OSError as error:
         raise disk_error(error, f"staging {digest}", layout.root) from error
@@ -61,6 +62,17 @@ async def handed_over(layout: Layout, extractor: Extractor) -> AsyncIterator[Pat
         yield _hand_over(layout, owned, extractor)
     finally:
         await run_to_end(partial(_clear, layout, owned))
+
+
+async def _extract(
+    extractor: Extractor, request: ExtractRequest, moved: Callable[[Moved], None], layout: Layout
+) -> None:
+    try:
+        await extractor.extract(request, moved)
+    except ExtractionFailedError as error:
+        # The child's directory has another name at each attempt; one and the same fault has to read the same.
+        text = str(error).replace(request.directory, str(layout.root))
+        raise ExtractionFailedError(text, error.reason) from error
 
 
 def _hand_over(layout: Layout, owned: Claim, extractor: Extractor) -> Path:

@@ -20,6 +20,7 @@ from gkm.agent.plan import Action, Wish, after_failure, belongs_here, decide, so
 from gkm.agent.resources import SECRETS
 from gkm.agent.stage import stage
 from gkm.agent.state import NodeState
+from gkm.agent.telling import STAGED, Tell, nobody
 from gkm.api.grant import GKMGrant
 from gkm.api.names import SYSTEM_NAMESPACE
 from gkm.base.errors import GKMError
@@ -68,6 +69,7 @@ class Staging:
         judge: Callable[[GKMGrant], Fitness],
         metrics: AgentMetrics,
         roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+        tell: Tell = nobody,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -80,6 +82,7 @@ class Staging:
         self._judge = judge
         self._metrics = metrics
         self._roots = roots
+        self._tell = tell
         self._clock = clock
         self._eager_from: dict[str, float] = {}
 
@@ -132,6 +135,8 @@ class Staging:
             failure = after_failure(wish, before, self._clock())
             self._metrics.failures.labels(error.reason).inc()
             self._state.fail(digest, failure, error.reason, str(error))
+            text = f"node {self._config.node} cannot stage the cache: {error}"
+            self._tell_all(digest, error.reason, text, warning=True)
             _log.warning(
                 "staging %s failed (%d in a row), next try in %.1f s: %s: %s",
                 *(source.image, failure.count, failure.pause, error.reason, error),
@@ -140,10 +145,20 @@ class Staging:
         finally:
             self._state.abandon(digest)
         self._state.succeed(digest, tree.bytes)
+        if before is not None:
+            text = f"node {self._config.node} has staged the cache at last"
+            self._tell_all(digest, STAGED, text, warning=False)
         seconds = self._clock() - began
         self._metrics.seconds.observe(seconds)
         _log.info("staged %s: %d bytes in %.2f s", source.image, tree.bytes, seconds)
         return Result()
+
+    def _tell_all(self, digest: str, reason: str, message: str, *, warning: bool) -> None:
+        """Tell it about every cache that this node would have from `digest`."""
+        labels, demanded = self._node_labels(), self._state.demanded
+        for grant in self._grants():
+            if newest(grant) == digest and belongs_here(grant, self._judge, labels, demanded):
+                self._tell(grant, reason, message, warning=warning)
 
     async def _stage(self, wish: Wish, source: Source) -> SealedTree:
         allowance = self._config.disk.allowance(
@@ -169,7 +184,17 @@ class Staging:
                 roots=self._roots(wish.digest),
             )
 
-        return await stage(self._store.layout, self._extractor, wish.digest, request, _moved(wish.digest))
+        return await stage(
+            self._store.layout, self._extractor, wish.digest, request, self._moved(wish.digest)
+        )
+
+    def _moved(self, digest: str) -> Callable[[Moved], None]:
+        def moved(event: Moved) -> None:
+            _log.debug("%s: %d of %d bytes", digest, event.bytes, event.total)
+            if event.bytes:
+                self._state.moving.add(digest)
+
+        return moved
 
     async def _auth(self, name: str | None) -> str | None:
         """The text of the mirrored pull secret called `name`."""
@@ -188,10 +213,3 @@ class Staging:
             return base64.b64decode(secret.data[_SECRET_KEY], validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
             raise PullSecretError(f"{where} holds no text in {_SECRET_KEY}: delete it") from error
-
-
-def _moved(digest: str) -> Callable[[Moved], None]:
-    def moved(event: Moved) -> None:
-        _log.debug("%s: %d of %d bytes", digest, event.bytes, event.total)
-
-    return moved

@@ -23,6 +23,8 @@ class NodeState:
     """Digests of trees with relocation layers, and their bytes."""
     staging: dict[str, int] = field(default_factory=dict)
     """Digests on their way, and the bytes promised to them."""
+    moving: set[str] = field(default_factory=set)
+    """Digests of which the registry has sent something in this attempt."""
     failures: dict[str, Failure] = field(default_factory=dict)
     errors: dict[str, LastError] = field(default_factory=dict)
     """Why a digest is not staged; gone once it is."""
@@ -55,6 +57,7 @@ class NodeState:
     def begin(self, digest: str, size: int) -> None:
         """Staging of `digest` begins, for which `size` bytes are promised."""
         self.staging[digest] = size
+        self.moving.discard(digest)
         self.changed_now()
 
     def succeed(self, digest: str, size: int) -> None:

@@ -29,6 +29,9 @@ from gkm.store.host import HostedView, Wish
 from gkm.store.layers import Layer
 from gkm.store.mode import Mode
 
+WAITING = "WaitingForCache"
+"""The reason of the Event about a pod that waits longer than one call of kubelet's."""
+
 _Request = TypeVar("_Request", bound=Message)
 _log = logging.getLogger(__name__)
 
@@ -91,7 +94,12 @@ class NodeService:
         # Before any question: kubelet publishes running pods again, whatever became of their cache since.
         if await self._machine.is_published(place):
             return wire.NodePublishVolumeResponse()
-        outcome = await self._settler.settle(request.cache, request.pod)
+        try:
+            outcome = await self._settler.settle(request.cache, request.pod)
+        except NotYetError as error:
+            # Kubelet tells it too, as FailedMount; this one can be looked for by its reason.
+            self._events.pod(request.pod, WAITING, str(error), warning=False)
+            raise
         facts = await self._facts(request)
         seen = seen_at(facts, request)
 

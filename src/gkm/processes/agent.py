@@ -61,6 +61,7 @@ async def serve(process: Process) -> None:
             client, controller=CONTROLLER, instance=node, dropped=process.metrics.event_dropped
         )
         manager = Manager(client, metrics=process.metrics, health=process.health, recorder=recorder)
+        telling = Telling(recorder, manager.reflect(GRANTS).store.objects)
         agent = Agent(
             manager,
             agent_config(config, node, hardware, process.options.config),
@@ -68,6 +69,7 @@ async def serve(process: Process) -> None:
             Extractor(identity=_CHILD, environ={**os.environ, "GO_LOG": config.extract_log_level}),
             registry=process.registry,
             seen=lambda pod, volume: volume_seen_at(pod, {volume}).root,
+            tell=telling.staging,
         )
         driver = Driver(
             settings,
@@ -75,7 +77,7 @@ async def serve(process: Process) -> None:
             caches=agent.answers,
             trees=agent.trees,
             pods=agent.pods,
-            events=Telling(recorder, manager.reflect(GRANTS).store.objects),
+            events=telling,
             usage=agent.usage,
             restored=agent.restored,
         )

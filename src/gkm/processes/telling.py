@@ -1,4 +1,4 @@
-"""Events as the CSI driver tells them, by name, for the recorder, which wants objects."""
+"""Events as the CSI driver and staging tell them, for the recorder, which wants objects."""
 
 from collections.abc import Callable, Iterable
 
@@ -33,18 +33,18 @@ class Telling:
     def cache(self, cache: CacheName, reason: str, message: str, *, warning: bool) -> None:
         """Tell something about a cache; nothing where none is granted under this name."""
         grant = find(self._grants(), CacheKey(cache.kind, cache.namespace, cache.name))
-        if grant is None:
-            return
+        if grant is not None:
+            self._about(grant, reason, message, warning=warning, action="Mount")
+
+    def staging(self, grant: GKMGrant, reason: str, message: str, *, warning: bool) -> None:
+        """Tell how staging goes of the cache of `grant`: a `gkm.agent.telling.Tell`."""
+        self._about(grant, reason, message, warning=warning, action="Stage")
+
+    def _about(self, grant: GKMGrant, reason: str, message: str, *, warning: bool, action: str) -> None:
         named = grant.spec.cache
         metadata = ObjectMeta(name=named.name, namespace=named.namespace or "", uid=named.uid)
-        self._recorder.event(
-            _CACHES[cache.kind],
-            PartialObject(metadata=metadata),
-            _type(warning),
-            reason,
-            message,
-            action="Mount",
-        )
+        about = PartialObject(metadata=metadata)
+        self._recorder.event(_CACHES[named.kind], about, _type(warning), reason, message, action=action)
 
 
 def _type(warning: bool) -> Type:

@@ -223,6 +223,10 @@ async def test_a_failure_is_reported_with_its_reason_and_ends_when_it_is_mended(
         mended = await bench.entry("vector-add", which)
         assert mended is not None
         assert mended.last_error is None
+    *failures, (name, reason, message) = dict.fromkeys(bench.told)
+    assert [told[:2] for told in failures] == [("vector-add", "PullSecretUnusable")]
+    assert bench.node in failures[0][2]
+    assert (name, reason, bench.node in message) == ("vector-add", "Staged", True)
 
 
 async def test_a_report_that_others_wrote_over_or_deleted_is_written_again(
@@ -282,6 +286,7 @@ async def test_a_full_disk_budget_is_told_and_nothing_is_fetched(
         )
         assert entry.last_error.reason == "DiskBudget"
         assert metric(bench, "gkm_staging_failures_total", reason="DiskBudget") >= 1
+        assert ("vector-add", "DiskBudget") in [told[:2] for told in bench.told]
         assert trees(bench.store) == set()
 
 

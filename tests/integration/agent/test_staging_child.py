@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -118,6 +119,27 @@ async def test_the_disk_budget_bounds_what_an_image_unpacks_to(
         await staged(store, f"{registry.host}/kernels/vector-add@{digest}", child, limit_bytes=100)
     assert refused.value.reason == "TooManyBytes"
     assert store.tree(digest) is None
+
+
+async def test_a_full_disk_is_told_in_the_same_words_each_time(
+    open_path: Path, registry: RunningRegistry, tmp_path: Path, child: Identity
+) -> None:
+    digest = await publish(registry.host, tmp_path, *"ABCDEFGHIJ")
+    small = open_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k,mode=755", "gkm-test", small], check=True)
+    try:
+        store = Store.open(small / "store")
+        told = set()
+        for _ in range(2):
+            with pytest.raises(ExtractionFailedError) as refused:
+                await staged(store, f"{registry.host}/kernels/vector-add@{digest}", child)
+            told.add((refused.value.reason, str(refused.value)))
+        ((reason, message),) = told
+        assert (reason, str(store.layout.root) in message) == ("StoreFull", True)
+        assert list(store.layout.staging.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 async def test_a_missing_image_fails_with_the_registrys_reason(

@@ -12,7 +12,7 @@ from gkm.agent.state import NodeState
 from gkm.api.grant import GKMGrant
 from gkm.api.values import CacheKind, WhenUnavailable
 from gkm.gpus.simulated import parse_simulated
-from support.granting import SM_90, digest, grant
+from support.granting import HOST, SM_90, digest, grant
 
 A, B = digest("a"), digest("b")
 
@@ -122,6 +122,17 @@ def test_asking_is_the_first_use_that_staging_waits_for() -> None:
     answer = node.ask()
     assert (answer.reason, answer.awaited, answer.wait_seconds) == ("Staging", A, 7.0)
     assert node.demanded == [A]
+
+
+def test_it_is_told_who_is_slow() -> None:
+    node = Node(grant(A))
+    assert "turn" in node.ask().message
+    node.state.begin(A, 10)
+    assert f"{HOST} has sent nothing" in node.ask().message
+    node.state.moving.add(A)
+    assert f"{HOST} is still sending" in node.ask().message
+    node.state.begin(A, 10)
+    assert f"{HOST} has sent nothing" in node.ask().message
 
 
 def test_a_failure_is_told_as_the_reason() -> None:

@@ -19,8 +19,17 @@ def allowance(free: int, budget: DiskBudget | None = None, **more: int | None) -
 
 def test_what_may_be_taken_ends_where_kubelets_part_begins() -> None:
     assert allowance(22 * GIB) == 2 * GIB
-    with pytest.raises(DiskBudgetError, match="gkm-config"):
+    with pytest.raises(DiskBudgetError, match=r"gkm\.node\.disk\.free in gkm-config"):
         allowance(20 * GIB)
+
+
+def test_the_same_fault_reads_the_same_while_free_space_comes_and_goes() -> None:
+    told = set()
+    for free in (20 * GIB, 20 * GIB - 1, 7):
+        with pytest.raises(DiskBudgetError) as refused:
+            allowance(free)
+        told.add(str(refused.value))
+    assert len(told) == 1
 
 
 def test_trees_on_their_way_count_already() -> None:
@@ -38,7 +47,7 @@ def test_an_unknown_size_is_taken_for_a_large_one() -> None:
 def test_all_trees_together_have_a_bound_of_their_own() -> None:
     budget = DiskBudget(kept_free=0.0, most_bytes=10 * GIB)
     assert allowance(90 * GIB, budget, staged=8 * GIB) == 2 * GIB
-    with pytest.raises(DiskBudgetError):
+    with pytest.raises(DiskBudgetError, match=r"gkm\.node\.disk\.limit in gkm-config"):
         allowance(90 * GIB, budget, staged=8 * GIB, under_way=2 * GIB)
 
 
