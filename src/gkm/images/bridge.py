@@ -5,11 +5,13 @@ stream) ends in an error that takes the whole tree back.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from gkm.images.errors import RegistryError
 from gkm.images.image import Image
 from gkm.images.limits import Limits
 from gkm.images.media import Descriptor
@@ -17,6 +19,16 @@ from gkm.images.pipe import ChunkPipe
 from gkm.images.progress import NoProgress, Progress
 from gkm.images.repository import Repository
 from gkm.images.unpack import LayerStream, UnpackResult, discard, unpack
+from gkm.images.unpack_errors import (
+    CorruptLayerError,
+    DiffIDMismatchError,
+    TrailingDataError,
+    TruncatedLayerError,
+)
+
+_CHECK_SECONDS = 30.0
+_DAMAGE = (CorruptLayerError, TruncatedLayerError, TrailingDataError, DiffIDMismatchError)
+"""What bytes that were changed on their way look like too, before their digest is known."""
 
 
 class _AbandonedError(Exception):
@@ -55,10 +67,17 @@ async def unpack_image(
     work = asyncio.get_running_loop().run_in_executor(
         executor, partial(unpack, streams, destination, select=select, limits=limits, open_to_all=open_to_all)
     )
-    pump = asyncio.create_task(_pump(repository, layers, pipes, progress or NoProgress()))
+    enough = asyncio.Event()
+    pump = asyncio.create_task(_pump(repository, layers, pipes, progress or NoProgress(), enough))
     try:
-        # Cancelling the future of a running thread would only forget the thread.
-        return await asyncio.shield(work)
+        try:
+            # Cancelling the future of a running thread would only forget the thread.
+            return await asyncio.shield(work)
+        except _DAMAGE as refused:
+            enough.set()
+            if wrong := await _wrong_bytes(pump, pipes):
+                raise wrong from refused
+            raise
     except BaseException:
         for pipe in pipes:
             pipe.fail(_AbandonedError())
@@ -71,17 +90,41 @@ async def unpack_image(
         executor.shutdown(wait=False)
 
 
+async def _wrong_bytes(pump: asyncio.Task[None], pipes: Sequence[ChunkPipe]) -> RegistryError | None:
+    """Whether the place sent other bytes than it promised: whoever reads to the layer's end knows.
+
+    Else it would be chance which of two errors the same damage gives: that of the stream, or that of the digest.
+    A layer that takes too long to read is judged by its stream.
+    """
+    for pipe in pipes:
+        pipe.drop()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CHECK_SECONDS):
+            await pump
+    return next((pipe.error for pipe in pipes if isinstance(pipe.error, RegistryError)), None)
+
+
 async def _pump(
-    repository: Repository, layers: Sequence[Descriptor], pipes: Sequence[ChunkPipe], progress: Progress
+    repository: Repository,
+    layers: Sequence[Descriptor],
+    pipes: Sequence[ChunkPipe],
+    progress: Progress,
+    enough: asyncio.Event,
 ) -> None:
-    """Feed every layer into its pipe, one after the other, as the thread reads them."""
+    """Feed every layer into its pipe, one after the other, as the thread reads them; none begins after `enough`."""
     try:
         for layer, pipe in zip(layers, pipes, strict=True):
+            if enough.is_set():
+                return
             progress.start(layer.digest, layer.size)
+            left = layer.size
             async with repository.open_blob(layer) as chunks:
                 async for chunk in chunks:
                     await pipe.put(chunk)
                     progress.advance(layer.digest, len(chunk))
+                    left -= len(chunk)
+                    if left < 0 and enough.is_set():
+                        return
             pipe.finish()
             progress.finish(layer.digest)
     except Exception as error:  # noqa: BLE001  the thread raises it, and through it `unpack_image`

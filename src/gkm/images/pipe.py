@@ -26,10 +26,19 @@ class ChunkPipe:
         self._full = False
         self._finished = False
         self._error: BaseException | None = None
+        self._dropping = False  # touched on the loop only
+
+    @property
+    def error(self) -> BaseException | None:
+        """What `fail` was given first."""
+        return self._error
 
     async def put(self, chunk: bytes) -> None:
         """Hand over `chunk`, after waiting for room."""
         await self._room.wait()
+        if self._dropping:
+            await asyncio.sleep(0)  # the loop's other work is not held up by a fast producer
+            return
         with self._changed:
             self._chunks.append(chunk)
             self._held += len(chunk)
@@ -43,6 +52,11 @@ class ChunkPipe:
         with self._changed:
             self._finished = True
             self._changed.notify()
+
+    def drop(self) -> None:
+        """The thread is gone: what comes is taken and thrown away."""
+        self._dropping = True
+        self._room.set()
 
     def fail(self, error: BaseException) -> None:
         """The thread's iteration raises `error` at its next step, whatever is still held."""

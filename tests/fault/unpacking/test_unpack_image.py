@@ -127,12 +127,30 @@ async def test_a_stored_blob_that_is_not_what_its_digest_says(
     spoil: Callable[[bytes], bytes],
     error: type[Exception],
 ) -> None:
-    """Refused by the layer's own format or by its digest, whichever sees it first; nothing is left."""
+    """The digest is what is told, also where the layer's own format sees the damage first; nothing is left."""
     blob = tmp_path / "layout/blobs" / image.manifest.layers[0].digest.replace(":", "/")
     blob.write_bytes(spoil(blob.read_bytes()))
-    with pytest.raises((error, LayerError)):
-        await unpack_image(layout, image, tmp_path / "tree", select=select)
+    for _ in range(10):
+        with pytest.raises(error):
+            await unpack_image(layout, image, tmp_path / "tree", select=select)
+        assert not (tmp_path / "tree").exists()
+
+
+@pytest.mark.usefixtures("layout")
+async def test_a_damaged_layer_that_never_ends_is_judged_by_its_stream(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gkm.images.bridge._CHECK_SECONDS", 0.1)
+
+    async def stalling(_: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        yield b"no gzip" * 10_000
+        await asyncio.Event().wait()
+
+    repository = Faulty(tmp_path / "layout", stalling)
+    with pytest.raises(LayerError):
+        await unpack_image(repository, image, tmp_path / "tree", select=select)
     assert not (tmp_path / "tree").exists()
+    assert repository.closed == 1
 
 
 async def test_a_digest_that_only_the_end_disproves(
