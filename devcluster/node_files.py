@@ -77,6 +77,8 @@ def _kubelet(plane: ControlPlane, node: str, folder: Path, certificate: str, key
         "makeIPTablesUtilChains": False,  # kube-proxy speaks nftables
         # The disk is the developer's: however full it is, it does not evict pods here.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "0%", "imagefs.available": "0%"},
+        # Drivers are asked how full their volumes are this often; once a minute by default, which tests wait for.
+        "volumeStatsAggPeriod": "10s",
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }
