@@ -1,5 +1,7 @@
 """Opens of a whole mount, by one mark. Needs root."""
 
+import contextlib
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +17,8 @@ _LOOKS = 16
 class FanotifyWatch:
     """Sees every open of the mount at `view`, by whatever process and through whatever bind mount.
 
-    Once all of `wanted` (relative paths) were seen it stops listening: nothing more is to be learned.
+    Once all of `wanted` (relative paths) were seen it stops listening: nothing more is to be learned. Where they
+    are given, an opened file that is none of them need not be placed for the observation to be complete.
     Raises `OSError` where the kernel refuses.
     """
 
@@ -23,6 +26,8 @@ class FanotifyWatch:
         self._view = view
         self._prefix = f"{view}/"
         self._wanted = set(wanted)
+        self._all = frozenset(self._wanted)
+        self._files: dict[tuple[int, int], list[str]] | None = None
         self._early = bool(self._wanted)
         self._opened: set[str] = set()
         self._unplaced = False
@@ -74,7 +79,31 @@ class FanotifyWatch:
             if path == before:
                 break
             # Renamed while we looked, as temporary files are? Then it has another name by now.
-        self._unplaced = True
+        self._note_by_file(path, fd)
+
+    def _note_by_file(self, path: str, fd: int) -> None:
+        """The same for a file whose path tells nothing: a part of the view may be mounted alone (``subPath``)."""
+        opened = os.fstat(fd)
+        names = self._wanted_files().get((opened.st_dev, opened.st_ino), [])
+        # Of identical files, which are one, it is the one whose name the path has most of.
+        alike = [_same_end(name, path) for name in names]
+        best = [name for name, parts in zip(names, alike, strict=True) if parts == max(alike)]
+        if len(best) == 1:
+            self._opened.add(best[0])
+            self._wanted.discard(best[0])
+        elif best or not self._all:
+            self._unplaced = True
+
+    def _wanted_files(self) -> dict[tuple[int, int], list[str]]:
+        """The names of each wanted file, looked up when first needed. One that the workload wrote meanwhile is
+        another file by now: it is none of the tree's any more."""
+        if self._files is None:
+            self._files = {}
+            for name in self._all:
+                with contextlib.suppress(OSError):
+                    found = (self._view / name).lstat()
+                    self._files.setdefault((found.st_dev, found.st_ino), []).append(name)
+        return self._files
 
     def _place(self, path: str, fd: int) -> str | None:
         """The relative path of the file `fd`, of which the kernel says that it is `path`."""
@@ -99,6 +128,12 @@ class FanotifyWatch:
             if (here.st_dev, here.st_ino) == (opened.st_dev, opened.st_ino):
                 return candidate
         return None
+
+
+def _same_end(one: str, other: str) -> int:
+    """How many of their last components are the same."""
+    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _path(fd: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.installed import apply, eventually
-from support.warm_pods import cache, claim, compiler, events, inline, push, report
+from support.warm_pods import cache, claim, compiler, counted, events, inline, push, report
 
 pytestmark = [pytest.mark.root, pytest.mark.triton, pytest.mark.timeout(1800)]
 
@@ -76,3 +76,5 @@ def test_a_part_of_a_cache_by_sub_path_is_warm(gkm: Any, empty_namespace: str, t
     )
     told = report(cluster, empty_namespace, "part")
     assert (told["hits"], told["compiled"]) == (2, 0)
+    seen = eventually(lambda: counted(cluster, empty_namespace, "part", hits=2), "it is counted")
+    assert (seen["misses"], seen["observation"]) == (0, "complete")

@@ -96,6 +96,42 @@ def test_opens_in_another_mount_namespace_at_another_path_are_placed(store: Stor
     assert observation.kind == "complete"
 
 
+PART = {"part/x/one": b"1", "part/x/two": b"2", "part/y/two": b"2", "part/three": b"3", "four": b"4"}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("opened", "seen_as"),
+    [
+        (["x/one"], {"part/x/one"}),
+        (["x/two"], {"part/x/two"}),  # one with y/two in the sealed tree
+        (["y/two", "three"], {"part/y/two"}),
+        (["three", "new"], set()),
+    ],
+)
+def test_opens_in_a_part_of_the_view_mounted_alone_are_told_by_the_file(
+    store: Store, tmp_path: Path, opened: list[str], seen_as: set[str]
+) -> None:
+    """As with a subPath that the mountPath does not end in."""
+    tree = seal_files(store, PART)
+    assert (tree.path / "part/x/two").samefile(tree.path / "part/y/two")
+    elsewhere = tmp_path / "cache"
+    elsewhere.mkdir()
+    wanted = {"part/x/one", "part/x/two", "part/y/two", "four"}
+    with prepared_mount(store, tree, mode=Mode.OVERLAY) as prepared:
+        attach(prepared)
+        try:
+            seen = watch(prepared.target, wanted)
+            reads = " && ".join(f"cat {elsewhere}/{name}" for name in opened)
+            script = f"mount --bind {prepared.target}/part {elsewhere} && echo > {elsewhere}/new && {reads}"
+            subprocess.run(["unshare", "--mount", "sh", "-c", script], check=True, capture_output=True)
+            observation = seen.finish()
+        finally:
+            detach(prepared)
+    assert observation.kind == "complete"
+    assert observation.opened & wanted == seen_as
+
+
 @pytest.mark.root
 def test_an_open_that_cannot_be_placed_makes_the_observation_partial(store: Store, tmp_path: Path) -> None:
     tree = seal_files(store, FILES)
