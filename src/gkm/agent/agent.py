@@ -74,7 +74,7 @@ class Agent:
         own = f"metadata.name={config.node}"
         reports = manager.reflect(REPORTS, fields=own)
         cluster_reports = manager.reflect(CLUSTER_REPORTS, fields=own)
-        self.state = NodeState(on_change=self._report_all)
+        self.state = NodeState(on_change=self._report_all, on_lost=self._stage_again)
         metrics = AgentMetrics(
             registry or CollectorRegistry(), self.state, lambda: list(self.usage.uses.values())
         )
@@ -182,6 +182,7 @@ class Agent:
             self._stage.queue.add(digest_key(digest))
 
     def _stage_again(self, digest: str) -> None:
+        """Whether it still belongs here is for the controller to say."""
         self._stage.queue.add(digest_key(digest))
 
     def _roots_awaiting(self, digest: str) -> tuple[str, ...]:

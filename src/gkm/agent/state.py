@@ -14,9 +14,11 @@ from gkm.api.status import LastError
 
 @dataclass
 class NodeState:
-    """`on_change` hears of each change, before whoever waits in `changed`."""
+    """`on_change` hears of each change, before whoever waits in `changed`; `on_lost` of each staged digest whose
+    tree was found gone: collected, or deleted by hand."""
 
     on_change: Callable[[], None] = lambda: None
+    on_lost: Callable[[str], None] = lambda _: None
     staged: dict[str, int] = field(default_factory=dict)
     """Digests with a sealed tree, and its bytes."""
     layers: dict[str, int] = field(default_factory=dict)
@@ -104,5 +106,8 @@ class NodeState:
     def found(self, trees: dict[str, int]) -> None:
         """The trees that are really in the store."""
         if trees != self.staged:
+            lost = self.staged.keys() - trees.keys()
             self.staged = dict(trees)
             self.changed_now()
+            for digest in lost:
+                self.on_lost(digest)

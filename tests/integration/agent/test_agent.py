@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -227,6 +228,18 @@ async def test_a_failure_is_reported_with_its_reason_and_ends_when_it_is_mended(
     assert [told[:2] for told in failures] == [("vector-add", "PullSecretUnusable")]
     assert bench.node in failures[0][2]
     assert (name, reason, bench.node in message) == ("vector-add", "Staged", True)
+
+
+async def test_a_tree_that_is_deleted_by_hand_comes_back(
+    bench: NodeBench, registry: RunningRegistry, tmp_path: Path
+) -> None:
+    which = await publish(registry.host, tmp_path, "J")
+    async with bench.agent():
+        await bench.grant(granted(bench, registry, which))
+        await is_staged(bench, which)
+        shutil.rmtree(bench.store.layout.tree(which))
+        await bench.until(lambda: _async(trees(bench.store)), lambda found: found == {which})
+        await is_staged(bench, which)
 
 
 async def test_a_report_that_others_wrote_over_or_deleted_is_written_again(
