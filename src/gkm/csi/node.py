@@ -94,6 +94,8 @@ class NodeService:
         # Before any question: kubelet publishes running pods again, whatever became of their cache since.
         if await self._machine.is_published(place):
             return wire.NodePublishVolumeResponse()
+        # Begins now: with an API server that is away, pods must not wait for their cache first and then for this.
+        self._waited_for_pod(request)
         try:
             outcome = await self._settler.settle(request.cache, request.pod)
         except NotYetError as error:
@@ -135,12 +137,8 @@ class NodeService:
             NotYetError: it cannot be had yet.
         """
         facts = await self._pods.facts(request.pod)
-        if facts is None:
-            waited = self._unknown_pods.waited(request.cache, request.pod.uid)
-            if waited < self._settings.missing_wait_seconds:
-                raise NotYetError(
-                    f"pod {request.pod.namespace}/{request.pod.name} is not known to the node yet"
-                )
+        if facts is None and self._waited_for_pod(request) < self._settings.missing_wait_seconds:
+            raise NotYetError(f"pod {request.pod.namespace}/{request.pod.name} is not known to the node yet")
         return facts
 
     async def _layer(self, outcome: Outcome, seen: Seen) -> Layer | None:
@@ -163,6 +161,10 @@ class NodeService:
         if outcome.digest is None or not isinstance(error, TreeMissingError | TreeDamagedError):
             return False
         return await self._trees.lost(outcome.digest, error)
+
+    def _waited_for_pod(self, request: VolumeRequest) -> float:
+        """Seconds since the first publish of the volume to this pod."""
+        return self._unknown_pods.waited(request.cache, request.pod.uid)
 
     def _wish(
         self,

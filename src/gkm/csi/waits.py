@@ -15,7 +15,8 @@ class Waits:
     """When the wait for a cache's digest began: with the first publish, whichever pod's.
 
     So the second of two pods that follow each other (kubelet publishes a PersistentVolume's pods one by one)
-    does not wait all over again. What nobody asked for in `idle` seconds is forgotten.
+    does not wait all over again. What nobody asked for in `idle` seconds is forgotten. Nothing of it is on disk:
+    after a restart of the agent waits begin anew.
     """
 
     def __init__(self, clock: Callable[[], float], *, idle: float = 600.0) -> None:

@@ -93,6 +93,26 @@ async def test_eight_pods_of_one_slow_cache_share_one_wait(node: Node) -> None:
         await gone(node)
 
 
+async def test_an_unknown_cache_and_an_unknown_pod_are_waited_for_at_the_same_time() -> None:
+    """As when the API server is away."""
+    with fresh_node(
+        "/dev/shm", write_limit_bytes=1 << 20, call_seconds=0.2, missing_wait_seconds=0.5
+    ) as node:
+        pod = node.pod("1")
+        node.pods.known.clear()
+        words = []
+        async with node.running() as kubelet:
+            while True:
+                try:
+                    await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
+                    break
+                except grpc.aio.AioRpcError as error:
+                    words.append((error.code(), "CacheNotFound" in (error.details() or "")))
+            assert set(words) == {(grpc.StatusCode.ABORTED, True)}
+            await kubelet.unpublish(node.target(pod))
+            await gone(node)
+
+
 async def test_an_unpublish_finds_a_slot_while_publishes_wait(node: Node) -> None:
     node.caches.say(CLUSTER, Answer(wait_seconds=None))
     async with node.running() as kubelet:
