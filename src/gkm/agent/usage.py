@@ -24,7 +24,8 @@ from gkm.store.store import Store
 _FIRST_COUNT_SECONDS = 2.0
 _LONGEST_COUNT_SECONDS = 120.0
 _OBSERVED_SECONDS = 600.0
-"""A workload that has not opened an entry by then is counted without it (fanotify has its price)."""
+"""Counted from the first entry that a workload opens; what it has not opened by then is counted without
+(fanotify has its price). Who opens none costs nothing, and may yet be loading a model."""
 
 _REMEMBERED = 32
 """Trees whose payloads are kept in memory, the last ones used."""
@@ -48,6 +49,8 @@ class _Tracked:
     opened: set[str] = field(default_factory=set)
     observation: Observation = Observation.NONE
     active: asyncio.Event = field(default_factory=asyncio.Event)
+    used: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the pod has opened an entry."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
@@ -155,6 +158,7 @@ class Usage:
             wait = min(wait * 2, _LONGEST_COUNT_SECONDS)
 
     async def _stop_observing(self, tracked: _Tracked) -> None:
+        await tracked.used.wait()
         await asyncio.sleep(_OBSERVED_SECONDS)
         await self._observer.finish(tracked.number)
 
@@ -190,6 +194,8 @@ def _read(store: Store, digest: str) -> _Tree | None:
 
 def _note(tracked: _Tracked, sighting: Sighting, *, restored: bool) -> None:
     tracked.opened.update(sighting.opened)
+    if sighting.opened:
+        tracked.used.set()
     tracked.observation = _word(sighting.kind, restored=restored)
     tracked.active.set()
 

@@ -116,6 +116,30 @@ async def test_hits_are_seen_while_the_pod_runs(mounted: Mounted) -> None:
     assert mounted.pod.misses == 0
 
 
+async def test_observation_ends_some_time_after_the_first_hit_and_not_before_one(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[int] = []
+    observer = mounted.usage._observer
+    finish = observer.finish
+
+    async def finishing(number: int) -> None:
+        await finish(number)
+        finished.append(number)
+
+    monkeypatch.setattr(observer, "finish", finishing)
+    monkeypatch.setattr("gkm.agent.usage._OBSERVED_SECONDS", 0.0)
+    mounted.compile("C")
+    await until(lambda: mounted.pod.misses == 1, "one miss")
+    assert finished == []
+    mounted.read("A")
+    await until(lambda: finished, "observation ended")
+    mounted.read("B")
+    await mounted.usage.unmounting(mounted.view)
+    await mounted.usage._count(mounted.usage._tracked[mounted.view.target])
+    assert (mounted.pod.hits, mounted.pod.misses, mounted.pod.observation) == (1, 1, Observation.COMPLETE)
+
+
 async def test_a_compiled_entry_is_one_miss_even_where_only_its_pod_may_read_it(mounted: Mounted) -> None:
     mounted.read("A")
     mounted.compile("C", secretly=True)
