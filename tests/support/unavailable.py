@@ -14,10 +14,10 @@ _PATIENCE = 180.0
 """Seconds; what was mended is tried again within a minute, and kubelet's calls come back as late."""
 
 
-def two_caches(cluster: Cluster, namespace: str, image: str) -> None:
+def two_caches(cluster: Cluster, namespace: str, image: str, *, resolved: bool = True) -> None:
     """``kernels``, without which pods start after `WAIT_SECONDS`, and ``patient``, for which they wait.
 
-    Nothing is pulled before pods come.
+    Nothing is pulled before pods come. Returns when `image` is `resolved`, if it is to be.
     """
     common = {"image": image, "staging": "OnDemand"}
     apply(
@@ -25,7 +25,7 @@ def two_caches(cluster: Cluster, namespace: str, image: str) -> None:
         cache("GKMCache", "kernels", namespace, waitSeconds=WAIT_SECONDS, **common),
         cache("GKMCache", "patient", namespace, whenUnavailable="Wait", **common),
     )
-    for name in ("kernels", "patient"):
+    for name in ("kernels", "patient") if resolved else ():
         eventually(lambda name=name: _status(cluster, namespace, name).get("resolvedDigest"), "a digest")
 
 
@@ -47,6 +47,7 @@ def starts_cold(cluster: Cluster, namespace: str, reason: str, pod: str = "cold"
     cluster's own clock; what its Event of `reason` says."""
     eventually(lambda: is_running(cluster, namespace, pod), f"{pod} runs", _PATIENCE)
     took = seconds_to_start(cluster, namespace, pod)
+    print(f"{pod}: without its cache ({reason}) {took.seconds} s after it was made")
     assert took <= _PROMISED, f"{pod} started {took} after it was made"
     script = 'test -z "$(ls -A /cache)" && touch /cache/new'
     cluster.kubectl("-n", namespace, "exec", pod, "--", "sh", "-c", script)

@@ -17,7 +17,7 @@ from support.unavailable import (
     two_caches,
     two_pods,
 )
-from support.warm_pods import cache, push
+from support.warm_pods import cache, events, push
 
 pytestmark = [pytest.mark.root, pytest.mark.triton, pytest.mark.timeout(1800)]
 
@@ -32,6 +32,20 @@ def test_a_cache_for_other_gpus(gkm: Any, empty_namespace: str, tmp_path: Path) 
 
     fitting = cache("GKMCache", "patient", namespace, image=gkm.image, whenUnavailable="Wait")
     apply(cluster, fitting)
+    starts_warm(cluster, namespace)
+
+
+def test_an_image_that_is_not_there_yet(gkm: Any, empty_namespace: str, tmp_path: Path) -> None:
+    cluster, namespace = gkm.cluster, empty_namespace
+    image = f"{gkm.image.partition('/')[0]}/kernels/{namespace}:1"
+    two_caches(cluster, namespace, image, resolved=False)
+    two_pods(cluster, namespace)
+    assert "conditions" in starts_cold(cluster, namespace, "NotGranted")
+    for name in ("kernels", "patient"):
+        assert image in events(cluster, namespace, name)["NotFound"]
+    still_waits(cluster, namespace)
+
+    push(cluster, tmp_path / "cache", f"kernels/{namespace}:1", "--kernels", "1")
     starts_warm(cluster, namespace)
 
 
