@@ -15,6 +15,7 @@ from gkm.csi.ports import CacheName, MountedView, PodName
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.store.errors import StoreError, TreeMissingError
 from gkm.store.layers import Layer
+from gkm.store.linux import mountinfo
 from gkm.store.store import Store
 
 
@@ -115,7 +116,8 @@ class Usage:
     uppers: dict[Path, set[str]] = field(default_factory=dict)
 
     async def mounted(self, view: MountedView, *, restored: bool) -> None:
-        assert view.target.is_mount()
+        # Not Path.is_mount, which sees no directory bound within its filesystem.
+        assert str(view.target) in {entry.target for entry in mountinfo.mounts()}
         self.told.append(("restored" if restored else "mounted", view))
 
     async def unmounting(self, view: MountedView) -> None:

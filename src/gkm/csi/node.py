@@ -24,7 +24,7 @@ from gkm.csi.volume import VolumeRequest, parse_publish, parse_target
 from gkm.csi.waits import Waits
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.kubelet.service import Method, Service
-from gkm.store.errors import StoreFullError, TreeDamagedError, TreeMissingError
+from gkm.store.errors import TreeDamagedError, TreeMissingError
 from gkm.store.host import HostedView, Wish
 from gkm.store.layers import Layer
 from gkm.store.mode import Mode
@@ -115,14 +115,16 @@ class NodeService:
 
         try:
             made = await mount(outcome)
-        except (NotYetError, StoreFullError):
+        except NotYetError:
             raise
         except GKMError as error:
             if await self._comes_again(outcome, error):
                 raise NotYetError(f"{outcome.digest} is staged again: {error}") from error
             if outcome.digest is None or not outcome.cold_allowed:
                 raise
-            # A tree that cannot be mounted on this node must not keep the pod from starting.
+            # Neither a tree that cannot be mounted on this node nor a disk that is full must keep the pod from
+            # starting: an empty directory needs less than a view. Where there is no room for that either, kubelet
+            # tries again.
             _log.error("%s cannot be mounted for pod %s: %s", outcome.digest, request.pod.name, error)
             outcome = outcome._replace(digest=None, reason=error.reason, message=str(error))
             made = await mount(outcome)

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 
 import grpc
@@ -16,6 +18,7 @@ from gkm.kubelet.registration import registration_socket
 from gkm.store.layers import all_layers
 from support.csi import Answer, dialled, mount, pod_facts, publish_request
 from support.csi_node import Node
+from support.csi_node import node as fresh_node
 from support.views import everything, seal_files, triton_files
 
 pytestmark = pytest.mark.root
@@ -253,6 +256,36 @@ async def test_a_damaged_tree_that_is_staged_again_is_waited_for(node: Node) -> 
         assert node.events.told == []
         await kubelet.unpublish(node.target(pod))
         await gone(node)
+
+
+async def test_a_full_disk_does_not_keep_a_pod_from_starting() -> None:
+    """There is no room for a copy of the tree, but for an empty directory."""
+    disk = Path(tempfile.mkdtemp(prefix="gkm-disk-", dir="/tmp"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "gkm-test", disk], check=True)
+    try:
+        with fresh_node(str(disk), write_limit_bytes=16 << 20) as node:
+            tree = seal_files(node.store, triton_files("add") | {f"{ENTRY}/large": bytes(1 << 20)})
+            node.caches.say(CLUSTER, Answer(tree.digest))
+            pod, waiting = (node.pod(uid, host_users=False) for uid in ("1", "2"))
+            free = os.statvfs(disk)
+            (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_frsize - (12 << 10)))
+            async with node.running() as kubelet:
+                await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
+                assert list(node.target(pod).iterdir()) == []
+                assert [told[:2] for told in node.events.told] == [(pod, "StoreFull"), (CLUSTER, "StoreFull")]
+                node.caches.say(CLUSTER, Answer(tree.digest, wait_seconds=None))
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await kubelet.publish(publish_request(node.target(waiting), "kernels", waiting))
+                assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                (disk / "ballast").unlink()
+                await kubelet.publish(publish_request(node.target(waiting), "kernels", waiting))
+                assert (node.target(waiting) / ENTRY).is_dir()
+                for one in (pod, waiting):
+                    await kubelet.unpublish(node.target(one))
+                await gone(node)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+        disk.rmdir()
 
 
 async def test_a_claims_volume_is_found_in_the_pod_by_the_claims_name(node: Node) -> None:
