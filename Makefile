@@ -72,6 +72,7 @@ demo: setup ## the main job on this machine: compile, pack, carry, mount elsewhe
 	@tools/system-packages docker-registry:docker-registry
 	@$(BIN)/gkm demo
 
+include benchmarks/agent/agent.mk
 include benchmarks/kube/kube.mk
 include devcluster/devcluster.mk
 include deploy/deploy.mk
