@@ -135,11 +135,6 @@ class Site:
         except NotFoundError:
             return None
 
-    async def drop_caches(self, namespace: str, names: list[str]) -> None:
-        """Delete caches, so that the node's disk does not fill."""
-        for name in names:
-            await self._client.delete(CACHES, name, namespace)
-
     async def metrics(self) -> str:
         """What the agent measures, in Prometheus' text."""
         address = f"http://{self._agent_address}:8081/metrics"
