@@ -112,7 +112,7 @@ async def test_cancelling_ends_the_child_and_leaves_nothing(
     faulty: FaultRegistry, store: Store, child: Identity
 ) -> None:
     image, asked = add(faulty, _plain()), asyncio.Event()
-    faulty.always("GET", layer_path(image), lambda _: _hang(asked))
+    faulty.always("GET", layer_path(image), lambda _: _hang(image, asked))
     name = f"{faulty.host}/{REPOSITORY}@{image.digest}"
     staging = asyncio.create_task(
         stage(
@@ -149,7 +149,7 @@ async def test_the_child_of_a_killed_agent_dies_and_the_next_agent_clears_up(
     faulty: FaultRegistry, store: Store, child: Identity
 ) -> None:
     image, asked = add(faulty, _plain()), asyncio.Event()
-    faulty.always("GET", layer_path(image), lambda _: _hang(asked))
+    faulty.always("GET", layer_path(image), lambda _: _hang(image, asked))
     name = f"{faulty.host}/{REPOSITORY}@{image.digest}"
     agent = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", AGENT, str(store.root), name, str(child.uid), str(child.gid)),
@@ -164,9 +164,12 @@ async def test_the_child_of_a_killed_agent_dies_and_the_next_agent_clears_up(
     assert nothing_left(Store.open(store.root))
 
 
-def _hang(asked: asyncio.Event) -> Reply:
+def _hang(image: SmallImage, asked: asyncio.Event) -> Reply:
+    # Another length than the layer's would be refused at once.
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {image.layers[0].size}\r\n\r\n".encode()
+
     async def reply(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n")
+        writer.write(head)
         await writer.drain()
         asked.set()
         await asyncio.Event().wait()
