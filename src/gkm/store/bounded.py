@@ -1,12 +1,17 @@
 """A directory whose content has a limit of its own in bytes and files: a sparse ext4 image, loop-mounted.
 
-Without a journal, for nothing in it outlives the machine's next boot. mkfs takes 6 ms, the mount 7 to 11 ms
-(Linux 6.18); dropping it is one unlink, however many files were made in it.
+Without a journal, for nothing in it outlives the machine's next boot. The mount takes 7 to 11 ms (Linux 6.18);
+dropping it is one unlink, however many files were made in it. mkfs takes as long, and a tenth of a second on a busy
+disk, which it makes wait four times: so it runs once for each size, in memory, and an image gets what it wrote there,
+80 KB in a fifth of a millisecond. That all images of one size carry one UUID matters to nobody: ext4 mounts them side
+by side, and an overlay has one of them.
 """
 
 import errno
+import functools
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,16 +73,56 @@ def unmount_all(directory: Path) -> None:
             unmount(entry.target, lazily=True)
 
 
+class _Extent(NamedTuple):
+    """What stands in a fresh image at `offset`; between extents are holes."""
+
+    offset: int
+    data: bytes
+
+
 def _make(image: Path, bounds: Bounds) -> None:
-    size = bounds.bytes + bounds.files * _INODE + _OVERHEAD
+    fresh = _fresh(bounds)
     fd = os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.truncate(_size(bounds))
+        for extent in fresh:
+            file.seek(extent.offset)
+            file.write(extent.data)
+
+
+def _size(bounds: Bounds) -> int:
+    size = bounds.bytes + bounds.files * _INODE + _OVERHEAD
+    return size + -size % _BLOCK
+
+
+@functools.lru_cache(maxsize=16)
+def _fresh(bounds: Bounds) -> tuple[_Extent, ...]:
+    """What mkfs.ext4 writes for `bounds`. Raises `UnboundedError`, `OSError`."""
+    fd = os.memfd_create("gkm-bounded")
     try:
-        os.ftruncate(fd, size + -size % _BLOCK)
+        os.ftruncate(fd, _size(bounds))
+        command = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^resize_inode", "-m", "0", "-b", str(_BLOCK)]
+        command += ["-N", str(bounds.files + 16), "-I", str(_INODE)]
+        command += ["-E", "nodiscard,lazy_itable_init=1", f"/proc/self/fd/{fd}"]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, pass_fds=(fd,)
+        )
+        if done.returncode != 0:
+            raise UnboundedError(f"mkfs.ext4 failed (exit status {done.returncode}): {done.stderr.strip()}")
+        return tuple(_extents(fd))
     finally:
         os.close(fd)
-    command = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^resize_inode", "-m", "0", "-b", str(_BLOCK)]
-    command += ["-N", str(bounds.files + 16), "-I", str(_INODE)]
-    command += ["-E", "nodiscard,lazy_itable_init=1", str(image)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnboundedError(f"mkfs.ext4 failed (exit status {done.returncode}): {done.stderr.strip()}")
+
+
+def _extents(fd: int) -> Iterator[_Extent]:
+    """Where the file `fd` has data (lseek(2), SEEK_DATA)."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # there is no more
+                return
+            raise
+        end = os.lseek(fd, start, os.SEEK_HOLE)
+        yield _Extent(start, os.pread(fd, end - start, start))
