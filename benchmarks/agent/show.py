@@ -43,6 +43,7 @@ def show_calls(calls: Calls) -> None:
         print(
             f"{name}: p50 {1000 * half:.1f} ms, p99 {1000 * most:.1f} ms ({len(seconds)} calls, one at a time)"
         )
+    print(f"    the agent computes {1000 * calls.cpu:.0f} ms for one of each, with its count")
 
 
 def show_footprint(found: Footprint) -> None:
