@@ -57,6 +57,9 @@ async def _ask(process: asyncio.subprocess.Process, request: CountRequest) -> Co
                 await process.stdin.drain()
             process.stdin.close()
             data = await process.stdout.read(_LONGEST_ANSWER)
+            # It leaves by itself. To kill what is just ending would have `subprocess` wait for it in asyncio's place,
+            # which then warns of a child it lost.
+            await process.wait()
             return msgspec.json.decode(data, type=CountAnswer)
     except TimeoutError:
         return CountAnswer(problem=f"not counted within {_SECONDS} s")
