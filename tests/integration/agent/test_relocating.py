@@ -19,6 +19,7 @@ from gkm.store.layers import all_layers
 from gkm.store.sealed import SealedTree
 from gkm.store.store import Store
 from support import entering_program
+from support.made_caches import key, triton_entry, vllm_cache
 from support.views import everything, seal_files, triton_files
 
 pytestmark = pytest.mark.root
@@ -57,6 +58,19 @@ async def test_a_child_makes_what_this_process_would_and_it_is_roots_own(
     again = {path.relative_to(layer.directory): path.stat().st_mode for path in layer.directory.rglob("*")}
     assert again == modes
     assert everything(tree.path) == FILES
+
+
+async def test_every_format_is_rewritten_without_anything_that_is_closed_to_the_child(
+    store: Store, child: Identity, tmp_path: Path
+) -> None:
+    """By then the interpreter's own files may be out of reach: nothing more can be imported."""
+    triton_entry(vllm_cache(tmp_path / "cache") / "triton_cache" / key("a"), stood_at="/old")
+    tree = seal_files(store, everything(tmp_path / "cache"), name="vllm")
+    layer = await trees_of(store, child).layer(tree.digest, "/seen/here")
+    assert layer is not None
+    files = everything(layer.lower_directories()[0])
+    assert {Path(path).name for path in files} == {"__grp__add.json", "vllm_compile_cache.py"}
+    assert all(b"/seen/here/" in content for content in files.values())
 
 
 async def test_pods_that_want_the_same_path_wait_for_one_child(
