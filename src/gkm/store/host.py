@@ -15,6 +15,8 @@ to go on (`drop`), and doing anything again changes nothing.
 """
 
 import contextlib
+import errno
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -232,9 +234,30 @@ def _write_files(view: HostedView, wish: Wish) -> None:
     if tree is None:
         _empty(view).mkdir()
     if wish.mode is Mode.COPY:
-        fill_view(_lowers(view, wish), view.upper, open_to_all=True)
+        _copy(view, wish)
     else:
         (private / "work").mkdir(mode=0o700)
+
+
+def _copy(view: HostedView, wish: Wish) -> None:
+    """Fill a view of mode ``copy``, and make sure that its bytes are kept.
+
+    A sparse image takes bytes for which its disk has no room, and loses them in silence later (seen).
+    """
+    fd = os.open(view.private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fill_view(_lowers(view, wish), view.upper, open_to_all=True)
+        if view.bounded:
+            # Opened before: errors of writing are told to descriptors that were there (syncfs(2)).
+            syscalls.syncfs(fd)
+    except OSError as error:
+        room = os.statvfs(view.private.parent)
+        # To a filesystem in an image a disk without room is a broken device: EIO, EROFS, or what comes of those.
+        if view.bounded and wish.tree and room.f_bavail * room.f_frsize < wish.tree.bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(view.private.parent)) from error
+        raise
+    finally:
+        os.close(fd)
 
 
 def _mount(view: HostedView, wish: Wish) -> None:

@@ -258,15 +258,18 @@ async def test_a_damaged_tree_that_is_staged_again_is_waited_for(node: Node) -> 
         await gone(node)
 
 
-async def test_a_full_disk_does_not_keep_a_pod_from_starting() -> None:
-    """There is no room for the relocation layer, of a file in a block for each kernel, but for an empty directory."""
+@pytest.mark.parametrize("own_users", [True, False])
+async def test_a_full_disk_does_not_keep_a_pod_from_starting(own_users: bool) -> None:
+    """There is no room for the relocation layer, of a file in a block for each kernel, or for a copy in an image that
+    is sparse, but for an empty directory."""
     disk = Path(tempfile.mkdtemp(prefix="gkm-disk-", dir="/tmp"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "gkm-test", disk], check=True)
     try:
         with fresh_node(str(disk), write_limit_bytes=16 << 20) as node:
-            tree = seal_files(node.store, triton_files("add", *(f"k{number}" for number in range(200))))
+            files = triton_files("add", *(f"k{number}" for number in range(200 if own_users else 0)))
+            tree = seal_files(node.store, files | {f"{ENTRY}/large": os.urandom(1 << 20)})
             node.caches.say(CLUSTER, Answer(tree.digest))
-            pod, waiting = (node.pod(uid) for uid in ("1", "2"))
+            pod, waiting = (node.pod(uid, host_users=own_users) for uid in ("1", "2"))
             free = os.statvfs(disk)
             (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_frsize - (512 << 10)))
             async with node.running() as kubelet:
