@@ -71,5 +71,5 @@ def _run(*command: str | Path, **environment: str) -> str:
         timeout=900,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-20000:]}"
     return done.stdout
