@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gkm.agent.messages import MESSAGE_LENGTH, ExtractEvent, ExtractRequest, Failed, Moved, Staged
+from gkm.agent.messages import MESSAGE_LENGTH, ExtractEvent, ExtractRequest, Failed, Moved, Staged, failure
 from gkm.base.errors import GKMError, UsageError
 from gkm.images.auth_config import Credentials, decode_auth_config, entry_credentials, find_entry
 from gkm.images.credentials import CredentialSource, NoCredentials
@@ -92,11 +92,6 @@ async def extract(request: ExtractRequest, tell: Tell) -> bool:
         heart.cancel()
     tell(Staged(tree.digest, tree.bytes, tree.record.files))
     return True
-
-
-def failure(error: GKMError) -> Failed:
-    """`error` as the agent is told of it."""
-    return Failed(error.reason, str(error)[:MESSAGE_LENGTH])
 
 
 async def _stage(request: ExtractRequest, reporter: Reporter) -> SealedTree:

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from gkm.base.errors import GKMError
+
 
 class ExtractRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Stage one digest into a store of the child's own."""
@@ -77,6 +79,11 @@ LINE_LENGTH = 64 << 10
 
 
 _DECODER: msgspec.json.Decoder[ExtractEvent] = msgspec.json.Decoder(Moved | Staged | Relocated | Failed)
+
+
+def failure(error: GKMError) -> Failed:
+    """`error` as the agent is told of it."""
+    return Failed(error.reason, str(error)[:MESSAGE_LENGTH])
 
 
 def line(event: ExtractEvent) -> bytes:

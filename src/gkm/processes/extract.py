@@ -14,9 +14,6 @@
 Exit status: 0 done, 1 failed, for either.
 """
 
-import asyncio
-import gc
-import importlib
 import logging
 import os
 import sys
@@ -26,26 +23,10 @@ import msgspec
 
 from gkm.agent.confinement import Identity, confine
 from gkm.agent.counting import CountAnswer, CountRequest, counted
-from gkm.agent.extract import extract, failure
-from gkm.agent.job import Job, fill
-from gkm.agent.messages import ExtractEvent, ExtractRequest, Failed, RelocateRequest, line
+from gkm.agent.messages import ExtractEvent, Failed, RelocateRequest, failure, line
 from gkm.agent.relocating import enter_tree, relocate
 from gkm.base.errors import GKMError
 from gkm.store.errors import TreeDamagedError
-
-# What the libraries below import only when they first use it. By then this process is confined, and where the
-# interpreter lies may be closed to it.
-_AHEAD = (
-    "gkm.images.connect",
-    "httpcore2",
-    "concurrent.futures.thread",
-    "anyio._backends._asyncio",
-    "encodings.ascii",
-    "encodings.idna",
-)
-
-_COLLECT_EVERY = 200_000
-"""Objects."""
 
 _LEVELS = {"debug": logging.DEBUG, "trace": logging.DEBUG}
 _log = logging.getLogger("gkm-extract")
@@ -76,25 +57,10 @@ def main() -> None:
 
 
 def _stage(parent: int, *ids: int) -> bool:
-    for name in _AHEAD:
-        importlib.import_module(name)
-    # What is made here is a tree's worth of records that stay to the end: looking through them for cycles again and
-    # again finds none, and takes a tenth of the child's time.
-    gc.freeze()
-    gc.set_threshold(_COLLECT_EVERY)
-    try:
-        filtered = confine(parent=parent, identity=Identity(*ids) if ids else None)
-    except (GKMError, OSError) as error:
-        _tell(failure(error) if isinstance(error, GKMError) else Failed("NotConfined", str(error)))
-        return False
-    if not filtered:
-        _log.warning("this machine has no system call filter: confined without one")
-    try:
-        request = msgspec.json.decode(sys.stdin.buffer.read(), type=ExtractRequest)
-    except msgspec.DecodeError as error:
-        _tell(Failed("InvalidUsage", f"the request cannot be read: {error}"))
-        return False
-    return asyncio.run(extract(request, _tell))
+    # What only staging and the job need, the registry's client first of all, is half of the others' start.
+    from gkm.processes.staging_child import stage  # noqa: PLC0415
+
+    return stage(parent, Identity(*ids) if ids else None, _tell)
 
 
 def _relocate(parent: int, tree: Path, *ids: int) -> bool:
@@ -134,15 +100,9 @@ def _tell(event: ExtractEvent) -> None:
 
 
 def _job() -> bool:
-    try:
-        job = Job.of(os.environ)
-        fresh = asyncio.run(fill(job, os.environ))
-    except (GKMError, OSError) as error:
-        reason = error.reason if isinstance(error, GKMError) else type(error).__name__
-        _log.error("%s: %s", reason, error)
-        return False
-    _log.info("%s: %s", job.directory, "filled" if fresh else "is filled with this image already")
-    return True
+    from gkm.processes.extraction_job import run_job  # noqa: PLC0415  as above
+
+    return run_job(os.environ)
 
 
 def _main_and_leave() -> None:
