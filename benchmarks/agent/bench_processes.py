@@ -18,27 +18,19 @@ class Memory:
 
 def members(pod_uid: str) -> list[int]:
     """The processes of a pod: they lie in its control group."""
-    found = []
-    for path in Path("/proc").iterdir():
-        if path.name.isdecimal():
-            try:
-                groups = (path / "cgroup").read_text()
-            except OSError:
-                continue
-            if pod_uid in groups:
-                found.append(int(path.name))
-    return found
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    return [pid for pid in pids if pod_uid in _read(pid, "cgroup")]
 
 
 def memory(pids: list[int]) -> list[Memory]:
     """What they hold, the largest first."""
     held = []
     for pid in pids:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.endswith(" kB")}
-        name = " ".join(Path(word.decode()).name for word in words[:4] if word)
-        held.append(Memory(name, sizes["Rss"], sizes["Pss"]))
+        words, rollup = _read(pid, "cmdline").split("\0"), _read(pid, "smaps_rollup").splitlines()
+        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in rollup if line.endswith(" kB")}
+        if sizes:
+            name = " ".join(Path(word).name for word in words[:4] if word)
+            held.append(Memory(name, sizes["Rss"], sizes["Pss"]))
     return sorted(held, key=lambda each: -each.pss)
 
 
@@ -46,7 +38,7 @@ def cpu_seconds(pids: list[int]) -> float:
     """CPU time that they and their ended children have used."""
     total = 0
     for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = _read(pid, "stat").rpartition(")")[2].split()
         total += sum(map(int, fields[11:15]))
     return total / _TICKS
 
@@ -56,6 +48,21 @@ def fanotify_marks(pids: list[int]) -> int:
     return sum(
         line.startswith("fanotify ") and "sdev:" in line
         for pid in pids
-        for path in Path(f"/proc/{pid}/fdinfo").iterdir()
-        for line in path.read_text().splitlines()
+        for name in _descriptors(pid)
+        for line in _read(pid, f"fdinfo/{name}").splitlines()
     )
+
+
+def _read(pid: int, name: str) -> str:
+    """A file of a process; empty where it or the process is gone, as children and descriptors come and go."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:
+        return ""
+
+
+def _descriptors(pid: int) -> list[str]:
+    try:
+        return [path.name for path in Path(f"/proc/{pid}/fdinfo").iterdir()]
+    except OSError:
+        return []
