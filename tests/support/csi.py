@@ -30,6 +30,7 @@ class Answer:
     awaited: str | None = None
     wait_seconds: float | None = 30.0
     write_limit_bytes: int | None = None
+    known: bool = True
 
 
 class Caches:

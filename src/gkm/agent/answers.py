@@ -17,7 +17,8 @@ DEFAULT_WAIT_SECONDS = 30.0
 class Answer:
     """With a digest: mount it. Without: `reason` and `message` say why, `final` that waiting changes nothing,
     `awaited` which digest is on its way. `wait_seconds` is how long to wait (None: as long as it takes), told with a
-    digest too: should it not be mountable, the pod starts cold or waits by the same rule."""
+    digest too: should it not be mountable, the pod starts cold or waits by the same rule. `known` is false of a cache
+    that may not exist."""
 
     digest: str | None = None
     final: bool = False
@@ -26,16 +27,20 @@ class Answer:
     awaited: str | None = None
     wait_seconds: float | None = DEFAULT_WAIT_SECONDS
     write_limit_bytes: int | None = None
+    known: bool = True
 
 
 _UNAVAILABLE = Answer(
+    known=False,
     reason="CacheUnavailable",
     message="no such cache is there for pods of this namespace: see its name, its namespace and its conditions",
 )
 """The one answer to names that do not exist and names that are not for this pod."""
 
 _NOT_SYNCED = Answer(
-    reason="NotSynced", message="this node has not heard from the API server yet, and so of no cache"
+    known=False,
+    reason="NotSynced",
+    message="this node has not heard from the API server yet, and so of no cache",
 )
 
 

@@ -25,6 +25,10 @@ class NotYetError(GKMError):
     reason = "NotYet"
 
 
+class CacheAwaitedError(NotYetError):
+    """A cache that is certainly there for the pod is awaited, so the pod may be told for what."""
+
+
 _CODES: tuple[tuple[type[GKMError], grpc.StatusCode], ...] = (
     (InvalidRequestError, grpc.StatusCode.INVALID_ARGUMENT),
     (VolumeNotFoundError, grpc.StatusCode.NOT_FOUND),

@@ -11,7 +11,13 @@ from google.protobuf.message import Message
 
 from gkm.base.errors import GKMError
 from gkm.csi.describe import limit_of, notes
-from gkm.csi.errors import InvalidRequestError, NotYetError, VolumeNotFoundError, call_error
+from gkm.csi.errors import (
+    CacheAwaitedError,
+    InvalidRequestError,
+    NotYetError,
+    VolumeNotFoundError,
+    call_error,
+)
 from gkm.csi.limits import bounds_for
 from gkm.csi.machine import Machine
 from gkm.csi.paths import Seen, seen_at
@@ -98,8 +104,9 @@ class NodeService:
         self._waited_for_pod(request)
         try:
             outcome = await self._settler.settle(request.cache, request.pod)
-        except NotYetError as error:
-            # Kubelet tells it too, as FailedMount; this one can be looked for by its reason.
+        except CacheAwaitedError as error:
+            # Kubelet tells it too, as FailedMount; this one can be looked for by its reason. Of a cache that may not
+            # exist there is one Event, at the cold start.
             self._events.pod(request.pod, WAITING, str(error), warning=False)
             raise
         facts = await self._facts(request)

@@ -67,6 +67,11 @@ class CacheAnswer(Protocol):
     def write_limit_bytes(self) -> int | None:
         """How much one pod may add; None: the node's default."""
 
+    @property
+    def known(self) -> bool:
+        """Whether the cache certainly exists for this pod. Of one that may not, a pod is told once, at its cold
+        start, and always the same: nobody learns what others have."""
+
 
 class Caches(Protocol):
     """What this node has of which cache."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gkm.csi.errors import NotYetError
+from gkm.csi.errors import CacheAwaitedError, NotYetError
 from gkm.csi.ports import CacheName, Caches, PodName
 from gkm.csi.settings import Settings
 from gkm.csi.waits import Waits
@@ -38,6 +38,7 @@ class _Unknown:
     message = "there is no such cache for pods of this namespace"
     awaited = None
     write_limit_bytes = None
+    known = False
 
 
 class Settler:
@@ -54,7 +55,8 @@ class Settler:
         """What `pod` gets of `cache`; returns at once where waiting changes nothing.
 
         Raises:
-            NotYetError: it is to be waited for longer than one call, or too many calls wait already.
+            CacheAwaitedError: it is to be waited for longer than one call, or too many calls wait already.
+            NotYetError: the same for a cache of which the pod must not learn whether it exists.
         """
         deadline = self._clock() + self._settings.call_seconds
         while True:
@@ -62,7 +64,6 @@ class Settler:
             if answer is None or cache.namespace not in {None, pod.namespace}:
                 # The second half repeats what the grant's schema says: a GKMCache serves its own namespace.
                 answer = _Unknown(self._settings.missing_wait_seconds)
-            known = answer.final or answer.awaited is not None
             if answer.digest is not None:
                 self._waits.over(cache)
                 return Outcome(
@@ -72,11 +73,16 @@ class Settler:
             wanted = math.inf if answer.wait_seconds is None else answer.wait_seconds
             if answer.final or waited >= wanted:
                 return Outcome(
-                    None, answer.write_limit_bytes, known, reason=answer.reason, message=answer.message
+                    None,
+                    answer.write_limit_bytes,
+                    answer.known,
+                    reason=answer.reason,
+                    message=answer.message,
                 )
             left = deadline - self._clock()
             if left <= 0 or self._waiting >= self._settings.waiting_calls:
-                raise NotYetError(f"waiting for {cache}: {answer.reason}: {answer.message}")
+                kind = CacheAwaitedError if answer.known else NotYetError
+                raise kind(f"waiting for {cache}: {answer.reason}: {answer.message}")
             self._waiting += 1
             try:
                 await self._changed(min(left, wanted - waited))
