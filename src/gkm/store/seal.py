@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -56,7 +57,11 @@ def seal(
     """
     listing = tuple(SealedFile(f.path, f.digest, f.bytes, f.executable) for f in written)
     files = directory / FILES
-    inventory = scan(files)
+    with ThreadPoolExecutor(max_workers=1) as early:
+        # The files go to the disk while they are parsed; the sync below then has little left to write.
+        flushed = early.submit(sync_filesystem, files)
+        inventory = scan(files)
+        flushed.result()
     _link_identical(files, listing)
     files.chmod(0o777)  # like all below it: any uid writes through an overlay, whose parent is closed
     record = Record(
