@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gkm.agent.difference import merge_patch
 from gkm.agent.report import Facts, desired
 from gkm.agent.resources import CLUSTER_REPORTS, REPORTS
 from gkm.api.meta import ObjectMeta, OwnerReference
@@ -18,6 +17,7 @@ from gkm.api.names import MANAGER, Label
 from gkm.api.node import ClusterGKMCacheNode, GKMCacheNode, NodeStatus
 from gkm.kube.client import Client
 from gkm.kube.errors import ConflictError, NotFoundError
+from gkm.kube.merge_patch import merge_patch
 from gkm.kube.objects import Key, Node
 from gkm.kube.reconcile import Result
 from gkm.kube.store import Store

@@ -15,8 +15,8 @@ from gkm.api.grant import GKMGrant, GrantSpec
 from gkm.api.meta import ObjectMeta
 from gkm.api.names import MANAGER, Annotation, Label
 from gkm.api.values import Staging, WhenUnavailable
+from gkm.kube.merge_patch import merge_patch
 from gkm.operator.attempts import Failed, Judged, Outcome
-from gkm.operator.changes import merge_patch
 from gkm.operator.objects import Cache, uid_of
 from gkm.operator.resolution import Resolution
 from gkm.operator.scope import reference, workload_namespaces

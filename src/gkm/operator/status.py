@@ -9,9 +9,9 @@ from gkm.api.meta import ConditionStatus
 from gkm.api.names import ConditionType
 from gkm.api.status import CacheStatus, LastError
 from gkm.api.values import Phase, PVCOwner
+from gkm.kube.merge_patch import merge_patch
 from gkm.operator import delivery
 from gkm.operator.attempts import Judged
-from gkm.operator.changes import merge_patch
 from gkm.operator.conditions import Facts, conditions
 from gkm.operator.grants import failed
 from gkm.operator.volumes import Stage

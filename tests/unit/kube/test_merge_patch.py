@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gkm.operator.changes import merge_patch
+from gkm.kube.merge_patch import merge_patch
 
 _LEAVES = st.integers(0, 2) | st.sampled_from(["", "a"]) | st.lists(st.integers(0, 1), max_size=2)
 _OBJECTS = st.dictionaries(
