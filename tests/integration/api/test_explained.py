@@ -9,6 +9,7 @@ from gkm.api.definitions import DEFINITIONS, Definition
 from gkm.api.reference import fields
 from gkm.api.wire import API_VERSION
 from support.devcluster import Cluster
+from support.installed import eventually
 
 ALL = pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
 
@@ -34,6 +35,14 @@ def tree(explained: str) -> set[str]:
             stack[depth - 1 :] = [name.strip()]
             paths.add(".".join(stack))
     return {path for path in paths if path.startswith(("spec", "status"))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def published(with_crds: Cluster) -> None:
+    """The API server publishes the schemas of definitions a moment after it has established them."""
+    for definition in DEFINITIONS:
+        explain = ("explain", definition.plural)
+        eventually(lambda words=explain: with_crds.run_kubectl(*words).returncode == 0, " ".join(explain))
 
 
 @ALL
