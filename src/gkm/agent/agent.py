@@ -66,6 +66,7 @@ class Agent:
     ) -> None:
         self.config = config
         self._store = store
+        self._extractor = extractor
         self._judge = config.hardware.judge
         self._seen = seen
         self._grants = manager.reflect(GRANTS)
@@ -147,6 +148,7 @@ class Agent:
 
     async def __aexit__(self, *_: object) -> None:
         await self.trees.aclose()
+        await self._extractor.aclose()
         await self.usage.aclose()
 
     def restored(self) -> None:

@@ -1,5 +1,8 @@
 """gkm-extract as the agent sees it: started without privileges, listened to, and ended.
 
+A child that stages needs a fifth of a second to start, which a pod would wait for: one is kept ready where a pod
+may come (`Extractor.keep_ready`). It has given up its privileges by then and waits for its request.
+
 The child's words are those of a process that met foreign bytes: lines are bounded, and what does not fit is an
 error. It gets no more of the environment than proxies and certificates, and its credentials over a pipe.
 """
@@ -9,7 +12,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ from gkm.agent.messages import (
     Staged,
     read_event,
 )
+from gkm.agent.spare import Spare, end
 
 _HANDED_ON = frozenset(
     {"PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "GO_LOG"}
@@ -41,15 +44,34 @@ _LAST_WORDS = 2000
 PROGRAM = (sys.executable, "-I", "-m", "gkm.processes.extract")
 
 
-@dataclass(frozen=True, slots=True)
+_STAGE = "stage"
+
+
 class Extractor:
     """How children are started. `identity` is None where the agent itself is an ordinary user, whose children
     have no privileges to lose. One that gives no sign of life for `silent_seconds` is ended."""
 
-    identity: Identity | None = None
-    program: Sequence[str] = PROGRAM
-    silent_seconds: float = 120.0
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    def __init__(
+        self,
+        identity: Identity | None = None,
+        program: Sequence[str] = PROGRAM,
+        *,
+        silent_seconds: float = 120.0,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.identity = identity
+        self._program = program
+        self._silent_seconds = silent_seconds
+        self._environ = {name: value for name, value in environ.items() if name in _HANDED_ON}
+        self._spare = Spare(lambda: self._start(_STAGE))
+
+    def keep_ready(self, *, wanted: bool) -> None:
+        """Whether a child that stages is to be there from now on before `extract` asks for one."""
+        self._spare.keep(wanted=wanted)
+
+    async def aclose(self) -> None:
+        """End the child that was kept ready."""
+        await self._spare.aclose()
 
     async def extract(self, request: ExtractRequest, moved: Callable[[Moved], None]) -> Staged:
         """Have a child stage what `request` asks for; `moved` hears how it goes.
@@ -60,28 +82,29 @@ class Extractor:
             ExtractionFailedError: the child says why it failed; `reason` is the cause's own word.
             ExtractionCrashedError: it ended or fell silent without a word, or cannot be started.
         """
-        last = await self._ask(_Task(("stage",), request, f"staging {request.image}"), moved)
+        task = _Task(request, f"staging {request.image}")
+        process = self._spare.take() or await self._start(_STAGE)
+        last = await self._ask(process, task, moved)
         assert isinstance(last, Staged)
         return last
 
     async def relocate(self, tree: Path, request: RelocateRequest) -> Relocated:
         """Have a child make a relocation layer of the sealed tree in the directory `tree`; otherwise as
         `extract`."""
-        doing = f"relocating {tree.name} to {request.root}"
-        last = await self._ask(_Task(("relocate", str(tree)), request, doing), lambda _: None)
+        task = _Task(request, f"relocating {tree.name} to {request.root}")
+        last = await self._ask(await self._start("relocate", str(tree)), task, lambda _: None)
         assert isinstance(last, Relocated)
         return last
 
-    async def _ask(self, task: "_Task", moved: Callable[[Moved], None]) -> Staged | Relocated:
-        process = await self._start(task)
+    async def _ask(
+        self, process: asyncio.subprocess.Process, task: "_Task", moved: Callable[[Moved], None]
+    ) -> Staged | Relocated:
         errors = asyncio.create_task(_last_words(process.stderr))
         try:
             last = await self._listen(process, task, moved)
             code = await process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await _ended(process)
+            await end(process)
             errors.cancel()
         if code == 0 and isinstance(last, task.answer):
             return last
@@ -94,20 +117,20 @@ class Extractor:
             f"gkm-extract ended with status {code} while {task.doing}: {words.strip() or 'no word'}"
         )
 
-    async def _start(self, task: "_Task") -> asyncio.subprocess.Process:
+    async def _start(self, verb: str, *words: str) -> asyncio.subprocess.Process:
+        """A child for `verb` of its command line; `words` follow our process ID. Raises `ExtractionCrashedError`."""
         # It gives up its privileges itself, first of all (`gkm.agent.confinement`): so it may be started from
         # where only the agent's user may read.
         ids = () if self.identity is None else (str(self.identity.uid), str(self.identity.gid))
-        verb, *words = task.words
         try:
             return await asyncio.create_subprocess_exec(
-                *(*self.program, verb, str(os.getpid()), *words, *ids),
+                *(*self._program, verb, str(os.getpid()), *words, *ids),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LINE_LENGTH,
                 cwd="/",
-                env={name: value for name, value in self.environ.items() if name in _HANDED_ON},
+                env=self._environ,
                 umask=0o022,
                 start_new_session=True,
             )
@@ -126,7 +149,7 @@ class Extractor:
         process.stdin.close()
         try:
             while True:
-                async with asyncio.timeout(self.silent_seconds):
+                async with asyncio.timeout(self._silent_seconds):
                     data = await process.stdout.readline()
                 if not data:
                     return None
@@ -136,17 +159,15 @@ class Extractor:
                 moved(event)
         except TimeoutError as error:
             raise ExtractionCrashedError(
-                f"gkm-extract gave no sign of life for {self.silent_seconds} s while {task.doing}"
+                f"gkm-extract gave no sign of life for {self._silent_seconds} s while {task.doing}"
             ) from error
         except (msgspec.DecodeError, ValueError) as error:
             raise ExtractionCrashedError(f"gkm-extract wrote what is no event of its: {error}") from error
 
 
 class _Task(NamedTuple):
-    """What a child is started for."""
+    """What a child is asked for."""
 
-    words: tuple[str, ...]
-    """The verb of its command line, and what follows our process ID."""
     request: ExtractRequest | RelocateRequest
     doing: str
     """For people."""
@@ -164,16 +185,3 @@ async def _last_words(stream: asyncio.StreamReader | None) -> str:
     while data := await stream.read(_LAST_WORDS):
         kept = (kept + data)[-_LAST_WORDS:]
     return kept.decode(errors="replace")
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the killed child, also when cancelled meanwhile: what it wrote is deleted next."""
-    waiting = asyncio.ensure_future(process.wait())
-    cancelled = False
-    while not waiting.done():
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        raise asyncio.CancelledError

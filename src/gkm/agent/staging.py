@@ -107,6 +107,20 @@ class Staging:
 
     async def reconcile(self, key: Key) -> Result:
         """Bring the digest that `key` names onto this node, if it belongs here."""
+        try:
+            return await self._reconcile(key)
+        finally:
+            self._extractor.keep_ready(wanted=self._may_be_asked())
+
+    def _may_be_asked(self) -> bool:
+        """Whether a pod may come for a cache that is not on this node yet."""
+        return any(
+            digest is not None and digest not in self._state.staged and self._judge(grant).fits
+            for grant in self._grants()
+            for digest in (newest(grant),)
+        )
+
+    async def _reconcile(self, key: Key) -> Result:
         digest, now = key.name, self._clock()
         wish, failure = self.wish(digest), self._state.failures.get(digest)
         if wish is None:

@@ -19,6 +19,7 @@ from support.fault_registry import REPOSITORY, FaultRegistry, fault_registry
 from support.fault_server import Reply, answer, cut, hang_up
 from support.images import SmallImage, small_image
 from support.parts import REPOSITORY as CHECKOUT
+from support.processes import running_as
 from support.waiting import until
 
 pytestmark = pytest.mark.root
@@ -128,7 +129,7 @@ async def test_cancelling_ends_the_child_and_leaves_nothing(
     with pytest.raises(asyncio.CancelledError):
         await staging
     assert nothing_left(store)
-    assert _running(child.uid) == []
+    assert running_as(child.uid) == []
 
 
 AGENT = """
@@ -156,10 +157,10 @@ async def test_the_child_of_a_killed_agent_dies_and_the_next_agent_clears_up(
         cwd=CHECKOUT,
     )
     await asked.wait()
-    assert _running(child.uid) != []
+    assert running_as(child.uid) != []
     agent.send_signal(signal.SIGKILL)
     await agent.wait()
-    await until(lambda: _running(child.uid) == [], "the child is dead")
+    await until(lambda: running_as(child.uid) == [], "the child is dead")
     assert not nothing_left(store)
     assert nothing_left(Store.open(store.root))
 
@@ -175,18 +176,3 @@ def _hang(image: SmallImage, asked: asyncio.Event) -> Reply:
         await asyncio.Event().wait()
 
     return reply
-
-
-def _running(uid: int) -> list[int]:
-    """Processes of a user that are not dead yet."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            lines = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines())
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if lines["Uid"].split()[0] == str(uid) and "Z" not in lines["State"]:
-            found.append(int(entry.name))
-    return found

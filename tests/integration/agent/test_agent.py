@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from support.cached_images import publish
 from support.devcluster import Cluster
 from support.granting import SM_90, MadeView, ViewedCache, ViewingPod, digest, grant
 from support.parts import REPOSITORY
+from support.processes import running_as
 from support.registry import RunningRegistry
 
 pytestmark = pytest.mark.root
@@ -51,6 +53,12 @@ def granted(bench: NodeBench, registry: RunningRegistry, *digests: str, **more: 
     options: dict[str, object] = {"namespace": bench.namespace, "uid": f"{bench.namespace}-cache", **more}
     image = f"{registry.host}/{REPO}@{digests[0]}"
     return grant(*digests, image=image, **options)  # type: ignore[arg-type]
+
+
+def children(bench: NodeBench) -> list[int]:
+    """The agent's children that stage, or are ready to."""
+    assert bench.extractor.identity is not None
+    return running_as(bench.extractor.identity.uid, parent=os.getpid())
 
 
 def view(bench: NodeBench, which: str | None, number: int = 1) -> MadeView:
@@ -163,8 +171,10 @@ async def test_on_demand_is_staged_when_a_pod_is_bound_to_the_node(
     async with bench.agent() as agent:
         await bench.until(lambda: _async(agent.state), lambda _: agent._grants.synced.is_set())
         assert trees(bench.store) == set()
+        await bench.until(lambda: _async(children(bench)), lambda pids: len(pids) == 1)
         await make_pod(bench, "/seen/here")
         await is_staged(bench, which)
+        await bench.until(lambda: _async(children(bench)), lambda pids: pids == [])
         tree = bench.store.tree(which)
         assert tree is not None
         assert find_layer(tree, "/seen/here") is not None, "the pod will wait for a child of its own"
