@@ -111,8 +111,8 @@ async def test_staging_uses_the_child_that_is_ready(
     started = tmp_path / "started"
     started.touch(0o666)
     # Says who it is when it starts, and becomes gkm-extract.
-    note = f"import os, sys; open({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n'); os.execv(sys.argv[1], sys.argv[1:])"
-    extractor = Extractor(child, (sys.executable, "-c", note, *PROGRAM))
+    note = "import os, sys; open(sys.argv[1], 'a').write(f'{os.getpid()} '); os.execv(sys.argv[2], sys.argv[2:])"
+    extractor = Extractor(child, (sys.executable, "-c", note, str(started), *PROGRAM))
 
     def pids() -> list[int]:
         return [int(line) for line in started.read_text().split()]

@@ -88,9 +88,14 @@ def toolchain_in(
         triton=triton or _first(_TRITON, data),
         torch=_first(_TORCH, data),
         cuda=cuda or _first(_TORCH_CUDA, data),
-        ptxas=_first(_PTXAS, data),
+        ptxas=ptxas_in(data),
         keys=tuple(sorted(keys)),
     )
+
+
+def ptxas_in(data: bytes) -> str | None:
+    """The version of ptxas that wrote the device code in `data`, by its note; None where there is none."""
+    return _first(_PTXAS, data)
 
 
 def python_abi(file: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gkm.caches.format import Findings, make_entry
 from gkm.caches.formats.elf import HEADER_SIZE, elf_target
-from gkm.caches.formats.facts import normal_target, python_abi, toolchain_in
+from gkm.caches.formats.facts import normal_target, ptxas_in, python_abi
 from gkm.caches.formats.paths import stood_at
 from gkm.caches.model import Entry, RelocatableFile, Target, Toolchain
 from gkm.caches.tree import Tree, join, split
@@ -110,7 +110,9 @@ def _kernel(tree: Tree, directory: str, groups: list[str]) -> Entry:
         files,
         payload,
         targets=(target,) if target else (),
-        toolchain=toolchain_in(code or b"", triton=version if isinstance(version, str) else None),
+        toolchain=Toolchain(
+            triton=version if isinstance(version, str) else None, ptxas=ptxas_in(code) if code else None
+        ),
     )
 
 
