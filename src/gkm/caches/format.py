@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gkm.caches.model import Entry, RelocatableFile, Target, Toolchain, UnrelocatablePath
+from gkm.caches.model import Entry, RelocatableFile, Target, Toolchain, UnrelocatablePath, distinct_targets
 from gkm.caches.tree import Tree
 
 
@@ -82,7 +82,7 @@ def make_entry(
         files=ordered,
         payload=tuple(sorted(payload)),
         bytes=sum(tree.files[file].size for file in ordered),
-        targets=tuple(sorted(set(targets), key=lambda t: (t.backend, t.arch, t.warp_size, t.product or ""))),
+        targets=distinct_targets(targets),
         toolchain=toolchain or Toolchain(),
         helper=helper,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from gkm.caches import mcv
 from gkm.caches.mcv_vllm import AOT, TOP, hash_directories
-from gkm.caches.model import FormatInventory, Inventory, Target, Toolchain
+from gkm.caches.model import FormatInventory, Inventory, Target, Toolchain, distinct_targets
 from gkm.caches.roots import check_roots
 
 FORMATS_LABEL = "gkm.io/formats"
@@ -160,8 +160,7 @@ def _read_target(target: _MCVTarget) -> Target:
 
 
 def _sorted(targets: Iterable[Target]) -> tuple[Target, ...]:
-    usable = {t for t in targets if t.backend and t.arch}
-    return tuple(sorted(usable, key=lambda t: (t.backend, t.arch, t.warp_size, t.product or "")))
+    return distinct_targets(t for t in targets if t.backend and t.arch)
 
 
 def _decode(text: str | bytes, kind: type[T]) -> T | None:

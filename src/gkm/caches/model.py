@@ -4,6 +4,8 @@ All are plain frozen structs, so they travel as JSON in images, reports and `--o
 Paths are relative POSIX paths below the scanned directory, without a leading ``./``.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -18,6 +20,16 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Threads of a warp or wavefront; 0 for cpu."""
     product: str | None = None
     """The GPU product name, only where the format's own key contains it and the cache tells it."""
+
+
+def distinct_targets(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """Each of `targets` once, in one order whatever theirs was: images of one cache are to be alike."""
+    return tuple(sorted(set(targets), key=_order))
+
+
+def _order(target: Target) -> tuple[str, str, int, bool, str]:
+    product = target.product
+    return target.backend, target.arch, target.warp_size, product is not None, product or ""
 
 
 class Toolchain(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -106,5 +118,4 @@ class Inventory(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def targets(self) -> tuple[Target, ...]:
         """The distinct targets of all entries, sorted."""
-        distinct = {target for entry in self.entries for target in entry.targets}
-        return tuple(sorted(distinct, key=lambda t: (t.backend, t.arch, t.warp_size, t.product or "")))
+        return distinct_targets(target for entry in self.entries for target in entry.targets)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gkm.caches.labels import formats_from_labels, image_labels, targets_from_labels
-from gkm.caches.model import FormatInventory, Target, Toolchain
+from gkm.caches.model import FormatInventory, Target, Toolchain, distinct_targets
 from gkm.caches.roots import NoCacheError
 from support.inventories import GFX90A, SM_75, SM_90, entry, inventory
 
@@ -96,6 +96,11 @@ def test_the_sizes_of_caches_side_by_side_add_up_to_all_bytes() -> None:
 def test_labels_of_a_directory_without_a_cache_are_refused() -> None:
     with pytest.raises(NoCacheError):
         image_labels(inventory())
+
+
+def test_targets_come_in_one_order_whatever_tells_them_apart() -> None:
+    named, unnamed = (Target("cuda", "sm_90", 32, product) for product in ("", None))
+    assert distinct_targets([named, unnamed]) == distinct_targets([unnamed, named]) == (unnamed, named)
 
 
 @given(
