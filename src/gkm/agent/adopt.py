@@ -5,7 +5,6 @@ goes by directory descriptors and follows no link, and only regular files and di
 """
 
 import os
-import stat
 from pathlib import Path
 
 from gkm.agent.errors import TreeRefusedError
@@ -15,6 +14,9 @@ from gkm.store.relocated import layer_limit
 from gkm.store.sealed import Relocatable, SealedTree, read_tree
 from gkm.store.trash import throw_away
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEPTH = 128
+"""Levels of directories: more than an image may have (`gkm.images.limits`), less than a process may have open."""
 _RECORDS = 1
 _RECORDS_BYTES = 64 << 10
 """What a layer holds beside its files: `gkm.store.layers`."""
@@ -63,23 +65,31 @@ def take_over_layer(directory: Path, relocatable: Relocatable) -> None:
 
 def _take_over(directory: Path) -> None:
     """Make `directory` and all below it this process's own, which also clears setuid and setgid bits."""
-    if not stat.S_ISDIR(_mode(directory)):
-        raise TreeRefusedError(f"gkm-extract left no directory {directory.name}: staged again later")
-    uid, gid = os.geteuid(), os.getegid()
-    for _, directories, files, fd in os.fwalk(directory, follow_symlinks=False):
-        os.fchown(fd, uid, gid)
-        for name in (*directories, *files):
-            mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise TreeRefusedError(
-                    f"gkm-extract left {name!r}, which is no regular file: staged again later"
-                )
-        for name in files:
-            os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
-
-
-def _mode(path: Path) -> int:
     try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
-        return 0
+        fd = os.open(directory, _DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TreeRefusedError(
+            f"gkm-extract left no directory {directory.name}: staged again later"
+        ) from error
+    _take_over_all(fd, os.geteuid(), os.getegid(), 0)
+
+
+def _take_over_all(fd: int, uid: int, gid: int, depth: int) -> None:
+    """Take over the directory `fd`, which is so deep, and close it."""
+    try:
+        if depth > _DEPTH:
+            raise TreeRefusedError(f"gkm-extract left more than {_DEPTH} levels of directories")
+        os.fchown(fd, uid, gid)
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                # What a name is comes with the listing; nothing changes it now.
+                if entry.is_dir(follow_symlinks=False):
+                    _take_over_all(os.open(entry.name, _DIRECTORY, dir_fd=fd), uid, gid, depth + 1)
+                elif entry.is_file(follow_symlinks=False):
+                    os.chown(entry.name, uid, gid, dir_fd=fd, follow_symlinks=False)
+                else:
+                    raise TreeRefusedError(
+                        f"gkm-extract left {entry.name!r}, which is no regular file: staged again later"
+                    )
+    finally:
+        os.close(fd)

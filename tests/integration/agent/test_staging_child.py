@@ -169,6 +169,14 @@ LIARS = {
         "os.symlink('/etc', p + '/trees/' + g)\n"
         'print(\'{"event":"staged","digest":"d","bytes":1,"files":1}\')'
     ),
+    "leaves directories without end": (
+        "d = p + '/trees/' + g\n"
+        "for _ in range(300):\n"
+        "    os.makedirs(d)\n"
+        "    os.chdir(d)\n"
+        "    d = 'deeper'\n"
+        'print(\'{"event":"staged","digest":"d","bytes":1,"files":1}\')'
+    ),
     "writes rubbish": "print('rubbish')",
     "writes a line without an end": "sys.stdout.write('x' * 200000)",
     "dies without a word": "os._exit(0)",
