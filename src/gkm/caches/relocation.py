@@ -11,7 +11,7 @@ from pathlib import Path
 from gkm.base.errors import UsageError
 from gkm.caches.known import BY_NAME
 from gkm.caches.model import Inventory
-from gkm.caches.tree import ancestors, read_beneath
+from gkm.caches.tree import ancestors, read_beneath, split
 
 _FILE_LIMIT = 1 << 20
 """Bytes of a relocatable file; a larger one is none that a framework wrote, and stays as it is."""
@@ -52,7 +52,9 @@ def relocate(tree: Path, inventory: Inventory, mount_root: str) -> Iterator[tupl
 
 def _relocate(tree: Path, inventory: Inventory, mount_root: str) -> Iterator[tuple[str, bytes]]:
     known = set(inventory.files)
-    known.update(above for file in inventory.files for above in ancestors(file))
+    for directory in {split(file)[0] for file in inventory.files}:  # of few directories thousands of files
+        known.add(directory)
+        known.update(ancestors(directory))
     for record in (record for found in inventory.formats for record in found.relocatable):
         known_format = BY_NAME.get(record.format)
         if known_format is None:

@@ -13,11 +13,11 @@ from gkm.agent.confinement import Identity, confine
 from gkm.agent.extract import extract
 from gkm.agent.messages import ExtractEvent, ExtractRequest, Failed, failure
 from gkm.base.errors import GKMError
+from gkm.images.connect import trust
 
 # What the libraries below import only when they first use it. By then this process is confined, and where the
 # interpreter lies may be closed to it.
 _AHEAD = (
-    "gkm.images.connect",
     "httpcore2",
     "concurrent.futures.thread",
     "anyio._backends._asyncio",
@@ -35,6 +35,7 @@ def stage(parent: int, identity: Identity | None, tell: Callable[[ExtractEvent],
     """Stage what the request on stdin asks for; whether that worked. The last event told says how it ended."""
     for name in _AHEAD:
         importlib.import_module(name)
+    trust(None)  # the system's authorities, parsed before anyone waits
     # What is made here is a tree's worth of records that stay to the end: looking through them for cycles again and
     # again finds none, and takes a tenth of the child's time.
     gc.freeze()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
 from gkm.base.files import sync_directory
@@ -94,21 +94,20 @@ def _link_identical(files: Path, listing: Iterable[SealedFile]) -> None:
     Shared objects stay apart: the dynamic loader takes two names of one inode for one library (it compares
     st_dev and st_ino), and a workload that loads both would share what is static in them.
     """
-    first: dict[tuple[str, bool], Path] = {}
+    first: dict[tuple[str, bool], str] = {}
+    twin = files.parent / "twin"
     for file in listing:
-        name = PurePosixPath(file.path).name
+        name = file.path.rpartition("/")[2]
         if name.endswith(".so") or ".so." in name:
             continue
-        path = files / file.path
-        same = first.setdefault((file.digest, file.executable), path)
-        if same is path:
+        same = first.setdefault((file.digest, file.executable), file.path)
+        if same is file.path:
             continue
-        twin = files.parent / "twin"
         try:
-            os.link(same, twin)
+            os.link(files / same, twin)
         except OSError as error:
             if error.errno != errno.EMLINK:
                 raise
-            first[file.digest, file.executable] = path  # this inode can have no more names
+            first[file.digest, file.executable] = file.path  # this inode can have no more names
             continue
-        twin.replace(path)
+        twin.replace(files / file.path)

@@ -111,7 +111,9 @@ async def test_staging_uses_the_child_that_is_ready(
     started = tmp_path / "started"
     started.touch(0o666)
     # Says who it is when it starts, and becomes gkm-extract.
-    note = "import os, sys; open(sys.argv[1], 'a').write(f'{os.getpid()} '); os.execv(sys.argv[2], sys.argv[2:])"
+    note = (
+        "import os, sys; open(sys.argv[1], 'a').write(f'{os.getpid()} '); os.execv(sys.argv[2], sys.argv[2:])"
+    )
     extractor = Extractor(child, (sys.executable, "-c", note, str(started), *PROGRAM))
 
     def pids() -> list[int]:
