@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from gkm.store.errors import is_full
 from gkm.store.layout import Layout
 from gkm.store.locks import locked, open_lock, try_lock, wait_for_lock
 
@@ -40,11 +41,16 @@ def claim(layout: Layout, parent: Path) -> Claim:
     with locked(layout.lock):
         path.mkdir(mode=0o700)
         try:
-            fd = open_lock(path / _LOCK)
+            return own(path)
         except BaseException:
             path.rmdir()
             raise
-        wait_for_lock(fd)  # `is_owned` of another process may hold it for an instant
+
+
+def own(path: Path) -> Claim:
+    """Own the directory `path`, which nobody else knows of or may take over meanwhile. Raises `OSError`."""
+    fd = open_lock(path / _LOCK)
+    wait_for_lock(fd)  # `is_owned` of another process may hold it for an instant
     return Claim(path, fd)
 
 
@@ -68,6 +74,10 @@ def abandoned(layout: Layout, parent: Path) -> Iterator[Claim]:
                 fd = open_lock(path / _LOCK)
             except FileNotFoundError:
                 continue  # another took it over and threw it away
+            except OSError as error:
+                if is_full(error):
+                    continue  # its owner died before it had a lock, and for that there is no room now
+                raise
             if not try_lock(fd):
                 os.close(fd)
                 continue

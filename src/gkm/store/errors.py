@@ -75,9 +75,14 @@ class CommandNotExecutableError(CommandError):
     reason = "CommandNotExecutable"
 
 
+def is_full(error: OSError) -> bool:
+    """Whether `error` says that a disk, or a quota, has no room: neither bytes nor inodes, it may be."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
 def disk_error(error: OSError, doing: str, where: Path) -> StoreError:
     """The store's error for an `OSError` met while `doing` something below `where`."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if is_full(error):
         return StoreFullError(
             f"the disk of {where} is full while {doing}: free space there, remove unused trees with"
             " `gkm store gc`, or choose another store with --store or GKM_STORE"

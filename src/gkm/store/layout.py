@@ -24,7 +24,8 @@ from gkm.store.errors import NotAStoreError, StoreError, disk_error
 from gkm.store.locks import locked
 
 _VERSION = "gkm-store 1\n"
-_FIRST_NAMES = frozenset({"version", "lock"})
+_FIRST_NAMES = frozenset({"version", "lock", "lost+found"})
+"""What an empty or half-begun store may hold: the last one is ext4's own, where the store has a disk to itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Throwing directories away: one rename takes them out of sight, deleting follows."""
+"""Throwing directories away: one rename takes them out of sight, deleting follows.
+
+On a full disk the rename may need a block that is not there, for one more name in the trash. What is to go is then
+deleted where it stands, what tells of it first: records and journals lie beside the directories that they describe.
+"""
 
 import contextlib
 import os
@@ -6,6 +10,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+from gkm.store.errors import is_full
 from gkm.store.layout import Layout
 from gkm.store.locks import trying
 
@@ -20,16 +25,29 @@ def throw_away(layout: Layout, path: Path) -> None:
         path.rename(grave)
     except FileNotFoundError:
         return
+    except OSError as error:
+        if not is_full(error):
+            raise
+        _delete_files(path)
+        grave = path
     _delete(grave)
 
 
 def empty_trash(layout: Layout) -> None:
     """Delete what earlier processes left in the trash, unless another process is at it."""
+    graves = [path for path in layout.trash.iterdir() if path.name != ".lock"]
+    if not graves:
+        return  # the lock is a file, for which a full disk may have no room
     with trying(layout.trash / ".lock") as free:
-        if free:
-            for path in layout.trash.iterdir():
-                if path.name != ".lock":
-                    _delete(path)
+        for path in graves if free else ():
+            _delete(path)
+
+
+def _delete_files(directory: Path) -> None:
+    """Delete the files in `directory`, not what lies in directories below. Raises `OSError`."""
+    for path in directory.iterdir():
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
 
 
 def _delete(path: Path) -> None:
