@@ -53,6 +53,11 @@ class DiskBudget:
         """
         needed = UNKNOWN_BYTES if wanted is None else wanted
         left = space.free_bytes - int(space.total_bytes * self.kept_free) - under_way
+        if left < needed and not self.kept_free:
+            raise DiskBudgetError(
+                f"staging needs {needed} bytes, for which the node's disk has no room: free space there, or remove"
+                " caches"
+            )
         if left < needed:
             raise DiskBudgetError(
                 f"staging needs {needed} bytes, and {self.kept_free:.0%} of the node's disk have to stay free"

@@ -1,5 +1,7 @@
 """What is noted in a view's journal of the pod it is for, and reading it again."""
 
+from collections.abc import Mapping
+
 from gkm.api.values import CacheKind
 from gkm.csi.ports import CacheName, MountedView, PodName
 from gkm.csi.volume import VolumeRequest
@@ -23,8 +25,13 @@ def notes(request: VolumeRequest, bounds: Bounds) -> dict[str, str]:
     }
 
 
+def with_limit(notes: Mapping[str, str], limit: int) -> dict[str, str]:
+    """`notes` of a view whose pod may add `limit` bytes to the disk."""
+    return {**notes, _LIMIT: str(limit)}
+
+
 def limit_of(view: HostedView) -> int:
-    """How many bytes the pod of `view` may add; 0 where that is not known."""
+    """How many bytes the pod of `view` may add to the disk; 0 where that is not known."""
     text = view.journal.notes.get(_LIMIT, "")
     return int(text) if text.isdecimal() else 0
 

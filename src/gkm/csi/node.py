@@ -30,13 +30,16 @@ from gkm.csi.volume import VolumeRequest, parse_publish, parse_target
 from gkm.csi.waits import Waits
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.kubelet.service import Method, Service
-from gkm.store.errors import TreeDamagedError, TreeMissingError
+from gkm.store.errors import StoreFullError, TreeDamagedError, TreeMissingError
 from gkm.store.host import HostedView, Wish
 from gkm.store.layers import Layer
 from gkm.store.mode import Mode
 
 WAITING = "WaitingForCache"
 """The reason of the Event about a pod that waits longer than one call of kubelet's."""
+
+IN_MEMORY = "DiskFull"
+"""The reason of the Event about a pod that starts cold on a node without room for what it adds."""
 
 _Request = TypeVar("_Request", bound=Message)
 _log = logging.getLogger(__name__)
@@ -136,7 +139,7 @@ class NodeService:
             outcome = outcome._replace(digest=None, reason=error.reason, message=str(error))
             made = await mount(outcome)
         if made is not None:
-            self._tell(request, outcome, seen)
+            self._tell(request, outcome, seen, in_memory=made.in_memory)
         return wire.NodePublishVolumeResponse()
 
     async def _facts(self, request: VolumeRequest) -> PodFacts | None:
@@ -169,7 +172,12 @@ class NodeService:
         """Whether `error` tells of a tree that is gone, or damaged, and is staged again. Raises `StoreError`."""
         if outcome.digest is None or not isinstance(error, TreeMissingError | TreeDamagedError):
             return False
-        return await self._trees.lost(outcome.digest, error)
+        try:
+            return await self._trees.lost(outcome.digest, error)
+        except StoreFullError as full:
+            # A damaged tree cannot even be set aside: pods that may do without it do.
+            _log.error("%s stays where it is: %s", outcome.digest, full)
+            return False
 
     def _waited_for_pod(self, request: VolumeRequest) -> float:
         """Seconds since the first publish of the volume to this pod."""
@@ -205,7 +213,7 @@ class NodeService:
             notes=notes(request, bounds),
         )
 
-    def _tell(self, request: VolumeRequest, outcome: Outcome, seen: Seen) -> None:
+    def _tell(self, request: VolumeRequest, outcome: Outcome, seen: Seen, *, in_memory: bool) -> None:
         pod, cache = request.pod, request.cache
         if outcome.digest is None:
             text = f"starts without {cache}: {outcome.message}"
@@ -213,6 +221,9 @@ class NodeService:
             if outcome.known:
                 text = f"pod {pod.namespace}/{pod.name} started without it: {outcome.message}"
                 self._events.cache(cache, outcome.reason, text, warning=True)
+            if in_memory:
+                text = f"the node's disk is full: it may add little to {cache}, and that in its memory"
+                self._events.pod(pod, IN_MEMORY, text, warning=True)
         elif seen.root is None:
             text = f"{cache} keeps the paths of its image, its entries may miss: {seen.why_not}"
             self._events.pod(pod, "NotRelocated", text, warning=True)

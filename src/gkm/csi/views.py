@@ -6,14 +6,16 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from gkm.csi.describe import with_limit
 from gkm.csi.errors import InvalidRequestError
 from gkm.csi.plan import Found, StartPlan, plan_start
 from gkm.store import host
 from gkm.store.claims import is_owned
-from gkm.store.errors import MountError
+from gkm.store.errors import MountError, StoreFullError
 from gkm.store.host import HostedView, Wish
 from gkm.store.journal import current_boot
 from gkm.store.linux import mountinfo
+from gkm.store.memory import is_roomier, memory_bounds
 from gkm.store.mode import Mode
 from gkm.store.overlay import unmount
 from gkm.store.store import Store
@@ -57,7 +59,23 @@ class Views:
         return plan_start([v for v in self.all() if not is_owned(v.directory)], mounted, current_boot())
 
     def make(self, wish: Wish) -> HostedView:
-        """Mount a fresh view, a copy where the kernel refuses an overlay. Raises as `gkm.store.host.host`."""
+        """Mount a fresh view: a copy where the kernel refuses an overlay, and one in memory where a disk has no room
+        and there is no tree to be mounted. Raises as `gkm.store.host.host`.
+        """
+        if wish.tree is not None:
+            return self._make(wish)
+        try:
+            if not is_roomier(wish.bounds, self.place):
+                return self._make(wish)
+            why = f"too little is left on the disk of {self.place}"
+        except StoreFullError as error:
+            why = str(error)
+        _log.warning("%s gets a directory in memory: %s", wish.target, why)
+        bounds = memory_bounds(wish.bounds)
+        notes = with_limit(wish.notes, 0)  # it takes nothing of the disk, which the others share
+        return self._make(replace(wish, in_memory=True, bounds=bounds, notes=notes))
+
+    def _make(self, wish: Wish) -> HostedView:
         try:
             return host.host(self.store, wish)
         except MountError as error:

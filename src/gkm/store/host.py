@@ -10,12 +10,16 @@ below `place`, a directory of the caller's choice, since mounts elsewhere may no
     PLACE/ID/fs/upper, work         mode overlay
     PLACE/ID/fs/view                mode copy: the copy itself, bound to the target
 
+Where the disk has no room even for the journal of a view that starts cold, ``PLACE/ID`` is a small filesystem in
+memory that holds the journal as well (`gkm.store.memory`).
+
 Each function may be killed at any step: what the journal says, what is mounted and what lies at `place` suffice
 to go on (`drop`), and doing anything again changes nothing.
 """
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -26,13 +30,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gkm.store.bounded import Bounds, UnboundedError, mount_bounded, unmount_all
-from gkm.store.claims import claim
-from gkm.store.errors import MountError, StoreError, disk_error
+from gkm.store.claims import Claim, claim, is_owned
+from gkm.store.errors import MountError, StoreError, disk_error, is_full
 from gkm.store.journal import Journal, current_boot, read_journal, this_process, write_journal
 from gkm.store.layers import Layer, layers_of, mark_layer_used
 from gkm.store.layout import Layout
 from gkm.store.linux import mountinfo, syscalls
 from gkm.store.locks import locked
+from gkm.store.memory import claim_in_memory
 from gkm.store.mode import Mode
 from gkm.store.overlay import Overlay, mount_overlay
 from gkm.store.plain_copy import fill_view
@@ -43,6 +48,8 @@ from gkm.store.usetime import mark_used
 
 if TYPE_CHECKING:
     from gkm.store.store import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class Wish:
     context: str | None = None
     """The SELinux label of all its files, where SELinux is on."""
     notes: Mapping[str, str] = field(default_factory=dict)
+    in_memory: bool = False
+    """Nothing of it is to lie on a disk; only without a `tree`, whose use has to be written down in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +99,14 @@ class HostedView:
         return self.private / ("view" if self.journal.mode is Mode.COPY else "upper")
 
     @property
+    def in_memory(self) -> bool:
+        """Whether no disk holds anything of it."""
+        return self.directory == self.private.parent
+
+    @property
     def bounded(self) -> bool:
         """Whether `upper` has a limit of its own."""
-        return (self.private.parent / "image").exists()
+        return self.in_memory or (self.private.parent / "image").exists()
 
 
 def host(store: "Store", wish: Wish) -> HostedView:
@@ -104,10 +118,7 @@ def host(store: "Store", wish: Wish) -> HostedView:
         StoreFullError, StoreError: the disk failed. After any error nothing is left behind.
     """
     layout, tree = store.layout, wish.tree
-    try:
-        owned = claim(layout, layout.mounts)
-    except OSError as error:
-        raise disk_error(error, "preparing a mount", layout.root) from error
+    owned = _claim(layout, wish)
     journal = Journal(
         version=1,
         mode=wish.mode,
@@ -138,12 +149,24 @@ def host(store: "Store", wish: Wish) -> HostedView:
     return view
 
 
+def _claim(layout: Layout, wish: Wish) -> Claim:
+    assert wish.tree is None or not wish.in_memory
+    where = wish.place if wish.in_memory else layout.root
+    try:
+        return claim_in_memory(wish.place, wish.bounds) if wish.in_memory else claim(layout, layout.mounts)
+    except OSError as error:
+        raise disk_error(error, "preparing a mount", where) from error
+
+
 def hosted_views(layout: Layout, place: Path) -> list[HostedView]:
     """The views below `place`, those being made at this moment too; one whose journal is damaged is not among
     them. Raises `OSError`.
     """
     found = []
-    for directory in layout.mounts.iterdir():
+    on_disk = list(layout.mounts.iterdir())
+    elsewhere = {path.name for path in on_disk}
+    in_memory = [path for path in place.iterdir() if path.name not in elsewhere] if place.is_dir() else []
+    for directory in (*on_disk, *in_memory):
         with contextlib.suppress(StoreError):
             journal = read_journal(directory)
             if journal is not None and journal.private is not None:
@@ -156,11 +179,17 @@ def hosted_views(layout: Layout, place: Path) -> list[HostedView]:
 def mark(view: HostedView, state: str) -> HostedView:
     """Write down that `view` is gone from its target: ``ended`` or ``detached``, see `Journal.state`.
 
-    Raises `OSError`.
+    On a full disk only what is returned says so: unmounting must not wait for room, and a journal that is live still
+    but has nothing mounted at its target is taken for ended. Raises `OSError`.
     """
     assert state in {"ended", "detached"}
     journal = msgspec.structs.replace(view.journal, state=state)
-    write_journal(view.directory, journal)
+    try:
+        write_journal(view.directory, journal)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        _log.warning("that %s is %s is not written down: the disk is full", view.target, state)
     return HostedView(view.directory, journal)
 
 
@@ -189,8 +218,13 @@ def strays(layout: Layout, place: Path) -> list[Path]:
     return [
         path
         for path in place.iterdir()
-        if not (layout.mounts / path.name).exists() and not _is_needed(path, mounts)
+        if not (layout.mounts / path.name).exists() and not _is_told_of(path) and not _is_needed(path, mounts)
     ]
+
+
+def _is_told_of(path: Path) -> bool:
+    """Whether a journal in memory tells of ``PLACE/ID``, or one is about to."""
+    return read_journal(path) is not None or is_owned(path)
 
 
 def _is_needed(path: Path, mounts: tuple[mountinfo.MountEntry, ...]) -> bool:
@@ -219,16 +253,18 @@ def _write_journal(layout: Layout, view: HostedView, wish: Wish) -> None:
 
 def _write_files(view: HostedView, wish: Wish) -> None:
     tree, private, bounds = wish.tree, view.private, wish.bounds
-    private.parent.mkdir(mode=0o700, parents=True)
+    if not wish.in_memory:
+        private.parent.mkdir(mode=0o700, parents=True)
     private.mkdir(mode=0o700)
     if tree is not None and wish.mode is Mode.COPY:
         relocated = (0, 0) if wish.layer is None else (wish.layer.record.bytes, wish.layer.record.files)
         bounds = bounds.and_also(
             bytes=tree.bytes + relocated[0], files=2 * (tree.record.files + relocated[1])
         )
-    with contextlib.suppress(UnboundedError):
-        mount_bounded(private.parent / "image", private, bounds)
-        private.chmod(0o700)
+    if not wish.in_memory:
+        with contextlib.suppress(UnboundedError):
+            mount_bounded(private.parent / "image", private, bounds)
+            private.chmod(0o700)
     view.upper.mkdir()
     view.upper.chmod(0o777)  # it decides who may write in the view's root: any uid
     if tree is None:

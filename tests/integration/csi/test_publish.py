@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from gkm.api.values import CacheKind
+from gkm.csi.node import IN_MEMORY
 from gkm.csi.ports import CacheName, PodName
 from gkm.kubelet.protos import csi_pb2 as wire
 from gkm.kubelet.protos import pluginregistration_pb2 as registration
@@ -261,7 +262,7 @@ async def test_a_damaged_tree_that_is_staged_again_is_waited_for(node: Node) -> 
 @pytest.mark.parametrize("own_users", [True, False])
 async def test_a_full_disk_does_not_keep_a_pod_from_starting(own_users: bool) -> None:
     """There is no room for the relocation layer, of a file in a block for each kernel, or for a copy in an image that
-    is sparse, but for an empty directory."""
+    is sparse."""
     disk = Path(tempfile.mkdtemp(prefix="gkm-disk-", dir="/tmp"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "gkm-test", disk], check=True)
     try:
@@ -275,7 +276,8 @@ async def test_a_full_disk_does_not_keep_a_pod_from_starting(own_users: bool) ->
             async with node.running() as kubelet:
                 await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
                 assert list(node.target(pod).iterdir()) == []
-                assert [told[:2] for told in node.events.told] == [(pod, "StoreFull"), (CLUSTER, "StoreFull")]
+                told = [(about, reason) for about, reason, _ in node.events.told]
+                assert told == [(pod, "StoreFull"), (CLUSTER, "StoreFull"), (pod, IN_MEMORY)]
                 node.caches.say(CLUSTER, Answer(tree.digest, wait_seconds=None))
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await kubelet.publish(publish_request(node.target(waiting), "kernels", waiting))

@@ -32,6 +32,14 @@ def test_the_same_fault_reads_the_same_while_free_space_comes_and_goes() -> None
     assert len(told) == 1
 
 
+def test_where_nothing_is_to_stay_free_the_disk_itself_is_named() -> None:
+    budget = DiskBudget(kept_free=0.0)
+    assert allowance(GIB, budget) == GIB
+    for free in (GIB - 1, 0):
+        with pytest.raises(DiskBudgetError, match="the node's disk has no room: free space there"):
+            allowance(free, budget)
+
+
 def test_trees_on_their_way_count_already() -> None:
     assert allowance(23 * GIB, under_way=2 * GIB) == GIB
     with pytest.raises(DiskBudgetError):
