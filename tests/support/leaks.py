@@ -49,7 +49,9 @@ def held(cluster: Cluster, node: str) -> Held:
     identity = processes.recorded(folder / "init.pid")
     assert identity is not None, f"{node} does not run"
     mounts = parse_mountinfo(Path(f"/proc/{identity.pid}/mountinfo").read_text())
-    store, place = folder / "lib/gkm", folder / "lib/kubelet" / _PLACE
+    # As the node sees it: its store may have a disk of its own, and views may lie in memory.
+    lib = Path(f"/proc/{identity.pid}/root/var/lib")
+    store, place = lib / "gkm", lib / "kubelet" / _PLACE
     places = frozenset(path.name for path in place.iterdir()) if place.is_dir() else frozenset()
     unfinished = {
         f"{name}/{path.name}"
@@ -59,10 +61,10 @@ def held(cluster: Cluster, node: str) -> Held:
     }
     return Held(
         targets=Counter(mount.target for mount in mounts if _is_published(mount)),
-        private=frozenset(Path(m.target).parent.name for m in mounts if f"/{_PLACE}/" in m.target),
+        private=frozenset(_id(mount.target) for mount in mounts if f"/{_PLACE}/" in mount.target),
         places=places,
         loops=frozenset(_loops()) & (places | {"deleted"}),
-        journals=dict(_journals(store / "mounts")),
+        journals=dict(_journals(store / "mounts")) | (dict(_journals(place)) if place.is_dir() else {}),
         unfinished=frozenset(unfinished),
         trees=frozenset(path.name.replace("-", ":", 1) for path in (store / "trees").iterdir()),
     )
@@ -128,6 +130,11 @@ def _is_published(mount: MountEntry) -> bool:
     return mount.target.endswith("/mount") and "/volumes/kubernetes.io~csi/" in mount.target
 
 
+def _id(path: str) -> str:
+    """The ID of the view whose files lie at `path`."""
+    return path.partition(f"/{_PLACE}/")[2].partition("/")[0]
+
+
 def _pod_uid(target: str) -> str:
     return target.partition("/pods/")[2].partition("/")[0]
 
@@ -140,7 +147,7 @@ def _loops() -> Iterator[str]:
         except OSError:
             continue  # detached meanwhile
         if f"/{_PLACE}/" in path:
-            yield "deleted" if path.endswith("(deleted)") else Path(path).parent.name
+            yield "deleted" if path.endswith("(deleted)") else _id(path)
 
 
 def _journals(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

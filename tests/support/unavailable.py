@@ -76,10 +76,10 @@ def fails_on_a_node(cluster: Cluster, namespace: str, reason: str) -> None:
         eventually(lambda name=name: said(name), f"{name} says {reason}")
 
 
-def still_waits(cluster: Cluster, namespace: str) -> None:
-    """``waits`` has not started, and nobody told it to start cold."""
-    assert not is_running(cluster, namespace, "waits")
-    assert events(cluster, namespace, "waits").keys() <= {"Scheduled", "FailedMount", "WaitingForCache"}
+def still_waits(cluster: Cluster, namespace: str, pod: str = "waits") -> None:
+    """`pod` has not started, and nobody told it to start cold."""
+    assert not is_running(cluster, namespace, pod)
+    assert events(cluster, namespace, pod).keys() <= {"Scheduled", "FailedMount", "WaitingForCache"}
 
 
 def starts_warm(cluster: Cluster, namespace: str, pod: str = "waits") -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from support import parts
 from support.devcluster import Cluster
+from support.full_disk import new_agent, pods_gone, store_on_small_disk
 from support.installed import SYSTEM, apply, eventually
+from support.small_disk import fill, make_room
 from support.unavailable import (
     fails_on_a_node,
     on_node,
@@ -39,6 +42,38 @@ def test_a_node_without_room(gkm: Any, empty_namespace: str, tmp_path: Path) -> 
     starts_warm(cluster, namespace)
 
 
+def test_a_node_whose_disk_is_full(gkm: Any, empty_namespace: str, tmp_path: Path) -> None:
+    """Not a byte and not an inode are left where the agent keeps its store: before staging, and after."""
+    cluster, namespace = gkm.cluster, empty_namespace
+    parts.need_program("mkfs.ext4", "e2fsprogs")
+    image = push(cluster, tmp_path / "cache", "kernels/full:1", "--targets", "gfx942", "--kernels", "3")
+    two_caches(cluster, namespace, image)
+    with store_on_small_disk(cluster, namespace, _NODE, size=32 * _MIB, inodes=512) as disk:
+        fill(disk)
+        two_pods(cluster, namespace, _NODE)
+        assert "has no room" in starts_cold(cluster, namespace, "DiskBudget")
+        _adds_a_little(cluster, namespace, "cold")
+        fails_on_a_node(cluster, namespace, "DiskBudget")
+        still_waits(cluster, namespace)
+        make_room(disk)
+        starts_warm(cluster, namespace)
+
+        fill(disk)
+        for name, of in (("late", "kernels"), ("waits-too", "patient")):
+            apply(cluster, on_node(sleeper(namespace, name, inline(of, namespace)), _NODE))
+        assert "is full" in starts_cold(cluster, namespace, "StoreFull", "late")
+        _adds_a_little(cluster, namespace, "late")
+        told = eventually(lambda: events(cluster, namespace, "waits-too").get("FailedMount"), "it tried")
+        assert "is full" in told
+        still_waits(cluster, namespace, "waits-too")
+        # Neither an agent that begins needs room, nor what ends.
+        new_agent(cluster, _NODE)
+        assert _write(cluster, namespace, "late", 2).returncode == 0
+        pods_gone(cluster, namespace, _NODE, "cold", "waits")
+        make_room(disk)
+        starts_warm(cluster, namespace, "waits-too")
+
+
 def test_a_pod_that_fills_its_mount_is_alone_with_that(gkm: Any, empty_namespace: str) -> None:
     cluster, namespace = gkm.cluster, empty_namespace
     apply(cluster, cache("GKMCache", "kernels", namespace, image=gkm.image, writeLimit="8Mi"))
@@ -63,6 +98,13 @@ def test_a_pod_that_fills_its_mount_is_alone_with_that(gkm: Any, empty_namespace
     where = ("-n", namespace, "get", "events", "-o", "json")
     told = [e for e in json.loads(cluster.kubectl(*where))["items"] if e["reason"] == "WriteLimitReached"]
     assert [event["involvedObject"]["name"] for event in told] == ["greedy"]
+
+
+def _adds_a_little(cluster: Cluster, namespace: str, pod: str) -> None:
+    """`pod`, which started cold, was told that it may add little, and may add that."""
+    eventually(lambda: "DiskFull" in events(cluster, namespace, pod), "an Event says so")
+    assert _write(cluster, namespace, pod, 2).returncode == 0
+    assert "No space left on device" in _write(cluster, namespace, pod, 64).stderr
 
 
 def _write(cluster: Cluster, namespace: str, pod: str, size: int) -> Any:
