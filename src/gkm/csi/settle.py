@@ -29,13 +29,15 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """The answer for a cache that no grant gives to the pod, whether it exists or not."""
+    """The answer for a cache that no grant gives to the pod, whether it exists or not: one reason for both."""
 
     wait_seconds: float
     digest = None
     final = False
-    reason = "CacheNotFound"
-    message = "there is no such cache for pods of this namespace"
+    reason = "CacheUnavailable"
+    message = (
+        "no such cache is there for pods of this namespace: see its name, its namespace and its conditions"
+    )
     awaited = None
     write_limit_bytes = None
     known = False

@@ -29,7 +29,7 @@ _CACHES_SECONDS = 1
 _POD_SECONDS = 3
 _CACHES = 8
 _PODS = 6
-_COLD = {"CacheUnavailable", "CacheNotFound", "NotSynced", "Staging"}
+_COLD = {"CacheUnavailable", "NotSynced", "Staging"}
 
 
 @dataclass

@@ -107,9 +107,9 @@ async def test_an_unknown_cache_and_an_unknown_pod_are_waited_for_at_the_same_ti
                     await kubelet.publish(publish_request(node.target(pod), "kernels", pod))
                     break
                 except grpc.aio.AioRpcError as error:
-                    words.append((error.code(), "CacheNotFound" in (error.details() or "")))
+                    words.append((error.code(), "CacheUnavailable" in (error.details() or "")))
             assert set(words) == {(grpc.StatusCode.ABORTED, True)}
-            assert [reason for _, reason, _ in node.events.told] == ["CacheNotFound"]
+            assert [reason for _, reason, _ in node.events.told] == ["CacheUnavailable"]
             await kubelet.unpublish(node.target(pod))
             await gone(node)
 

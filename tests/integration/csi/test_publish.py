@@ -199,8 +199,9 @@ async def test_a_missing_and_a_forbidden_cache_behave_alike(
         (node.target(pod) / "made").write_text("x")
         await kubelet.unpublish(node.target(pod))
         await gone(node)
-    text = f"starts without {cache}: there is no such cache for pods of this namespace"
-    assert node.events.told == [(pod, "CacheNotFound", text)]
+    why = "no such cache is there for pods of this namespace: see its name, its namespace and its conditions"
+    text = f"starts without {cache}: {why}"
+    assert node.events.told == [(pod, "CacheUnavailable", text)]
     assert node.usage.told[0][1].digest is None
 
 
