@@ -13,7 +13,7 @@ from support import parts
 hypothesis.settings.register_profile("gkm", deadline=None)
 hypothesis.settings.load_profile("gkm")
 
-pytest_plugins = ["support.devcluster"]
+pytest_plugins = ["support.devcluster", "support.figures"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ import json
 from datetime import datetime, timedelta
 
 from support.devcluster import Cluster
+from support.figures import note
 from support.installed import apply, eventually
 from support.warm_pods import Objects, cache, events, inline, is_running, sleeper
 
@@ -47,7 +48,7 @@ def starts_cold(cluster: Cluster, namespace: str, reason: str, pod: str = "cold"
     cluster's own clock; what its Event of `reason` says."""
     eventually(lambda: is_running(cluster, namespace, pod), f"{pod} runs", _PATIENCE)
     took = seconds_to_start(cluster, namespace, pod)
-    print(f"{pod}: without its cache ({reason}) {took.seconds} s after it was made")
+    note(f"{pod}: without its cache ({reason}) {took.seconds} s after it was made")
     assert took <= _PROMISED, f"{pod} started {took} after it was made"
     script = 'test -z "$(ls -A /cache)" && touch /cache/new'
     cluster.kubectl("-n", namespace, "exec", pod, "--", "sh", "-c", script)

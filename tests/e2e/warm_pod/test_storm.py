@@ -15,6 +15,7 @@ import pytest
 
 from devcluster.layout import node_names
 from support.devcluster import Cluster
+from support.figures import note
 from support.installed import apply, eventually, eventually_none
 from support.leaks import nothing_leaks
 from support.outages import all_ready, force_delete_leader, force_delete_operators, leader, replace_agent
@@ -76,22 +77,22 @@ def test_two_minutes_of_kills_and_churn_end_in_what_was_asked_for(
     # The last time nobody is left who could take the lease at once.
     last = force_delete_operators(cluster) | wanted.leaders
     ended = time.monotonic()
-    print(f"{len(wanted.leaders)} leaders and {wanted.kills['agent process']} agents killed")
-    print(f"{wanted.made} pods, {wanted.turn} caches made, {len(wanted.caches)} caches left")
+    note(f"{len(wanted.leaders)} leaders and {wanted.kills['agent process']} agents killed")
+    note(f"{wanted.made} pods, {wanted.turn} caches made, {len(wanted.caches)} caches left")
     assert len(wanted.leaders) > 1
     assert wanted.kills["agent process"] > 1
 
     eventually(lambda: leader(cluster) not in {"", *last}, "another leads", 120)
-    print(f"another led {time.monotonic() - ended:.0f} s after the last kill")
+    note(f"another led {time.monotonic() - ended:.0f} s after the last kill")
     eventually_none(lambda: _amiss(cluster, namespace, wanted), "the caches are what was asked for", 180)
-    print(f"caches converged {time.monotonic() - ended:.0f} s after the last kill")
+    note(f"caches converged {time.monotonic() - ended:.0f} s after the last kill")
     all_ready(cluster)
     for pod in wanted.pods:
         eventually(lambda pod=pod: is_running(cluster, namespace, pod), f"{pod} runs", 180)
         assert len(entries(cluster, namespace, pod)) == 24, pod
         assert not _COLD & events(cluster, namespace, pod).keys(), pod
     nothing_leaks(cluster)
-    print(f"nodes converged {time.monotonic() - ended:.0f} s after the last kill")
+    note(f"nodes converged {time.monotonic() - ended:.0f} s after the last kill")
 
 
 def _kill_the_leader(cluster: Cluster, _: str, wanted: Wanted) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.figures import note
 from support.installed import apply, eventually
 from support.warm_pods import cache, claim, compile_in_pod, counted, inline, row
 
@@ -22,7 +23,7 @@ def test_a_pod_hits_every_kernel_at_another_path_as_any_user(gkm: Any, namespace
     for name, (volume, path) in volumes.items():
         warm = compile_in_pod(cluster, namespace, name, volume, path)
         assert (warm["hits"], warm["compiled"]) == (24, 0), name
-        print(f"{name}: {warm['seconds']:.1f} s warm, {cold['seconds']:.1f} s cold")
+        note(f"{name}: {warm['seconds']:.1f} s warm, {cold['seconds']:.1f} s cold")
         seen = eventually(lambda name=name: counted(cluster, namespace, name, hits=24), f"{name} is counted")
         assert (seen["misses"], seen["observation"]) == (0, "complete")
     eventually(lambda: row(cluster, namespace) == ("Running", 2), "both pods are counted")
