@@ -1,6 +1,8 @@
 """What happens to GKM's own processes on a bad day."""
 
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from devcluster import processes
@@ -22,6 +24,15 @@ def kill_agent(cluster: Cluster, node: str) -> int:
     found = _processes_of(uid, "/usr/local/bin/gkm-agent") if uid else []
     processes.end(found)
     return len(found)
+
+
+def agent_process(cluster: Cluster, node: str) -> processes.Identity:
+    """The agent on `node`, once there is one."""
+    uid, program = partial(_agent, cluster, node, "{.metadata.uid}"), "/usr/local/bin/gkm-agent"
+    # Of several the others are its children, on their way to a program of their own.
+    return min(
+        eventually(lambda: _processes_of(uid(), program), f"an agent on {node}", 180), key=attrgetter("start")
+    )
 
 
 def replace_agent(cluster: Cluster, node: str) -> int:

@@ -1,5 +1,7 @@
 """Caches and pods of the tests of the warm pod: what is applied, what the compiler and the reports tell of it."""
 
+import base64
+import hashlib
 import json
 import os
 import random
@@ -13,6 +15,7 @@ from typing import Any
 import gkm as package
 from support.devcluster import BUSYBOX, Cluster
 from support.installed import apply, eventually
+from support.made_caches import triton_entry
 
 Objects = dict[str, Any]
 
@@ -70,22 +73,29 @@ def claim(cache: str) -> Objects:
 def push(cluster: Cluster, folder: Path, name: str, *arguments: str, below: str = ".") -> str:
     """Compile what `arguments` say into ``folder/below``, pack `folder` and push it to the cluster's registry as
     `name`; the reference that nodes know it by."""
+    (folder / below).mkdir(parents=True)
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / below)}
+    command = [sys.executable, "-m", "gkm.local.demo_kernels", *arguments]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return pack(cluster, folder, name)
+
+
+def push_made(cluster: Cluster, folder: Path, name: str, kernels: int) -> str:
+    """The same with a cache that no compiler made, of so many kernels; no other has its digest."""
+    for number in range(kernels):
+        key = base64.b32encode(hashlib.sha256(f"{name} {number}".encode()).digest()).decode().rstrip("=")
+        triton_entry(folder / key, arch=90, name=f"kernel{number}")
+    return pack(cluster, folder, name)
+
+
+def pack(cluster: Cluster, folder: Path, name: str) -> str:
+    """Pack `folder` and push it to the cluster's registry as `name`; the reference that nodes know it by."""
     where = ["-n", "registry", "get"]
     service = cluster.kubectl(*where, "service", "registry", "-o", "jsonpath={.spec.clusterIP}")
     pod = cluster.kubectl(*where, "pod", "registry", "-o", "jsonpath={.status.podIP}")
-    (folder / below).mkdir(parents=True)
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / below)}
-    for command in (
-        [sys.executable, "-m", "gkm.local.demo_kernels", *arguments],
-        [
-            str(Path(sys.executable).with_name("gkm")),
-            "pack",
-            "--plain-http",
-            str(folder),
-            f"{pod}:5000/{name}",
-        ],
-    ):
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+    gkm = str(Path(sys.executable).with_name("gkm"))
+    command = [gkm, "pack", "--plain-http", str(folder), f"{pod}:5000/{name}"]
+    subprocess.run(command, check=True, capture_output=True)
     return f"{service}:5000/{name}"
 
 
