@@ -100,6 +100,11 @@ class Watched:
         assert identity is not None, f"{node} does not run"
         return cls(folder / "lib/gkm", identity.pid)
 
+    @property
+    def root(self) -> Path:
+        """Its files, as this process reaches them."""
+        return Path(f"/proc/{self.init}/root")
+
     def mounts(self) -> str:
         """Its mount table."""
         return Path(f"/proc/{self.init}/mountinfo").read_text()
