@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gkm.store.linux import syscalls
@@ -13,6 +13,8 @@ _AUDITED = frozenset(
         "fcntl.ioctl",
         "open",
         "os.chmod",
+        "os.chown",
+        "os.link",
         "os.mkdir",
         "os.remove",
         "os.rename",
@@ -24,6 +26,18 @@ _AUDITED = frozenset(
         "subprocess.Popen",
     }
 )
+
+
+def killed_at_each_step(work: Callable[[], None], *, at_least: int) -> Iterator[int]:
+    """Run `work` killed at its first step, then at its second, until it comes to its end; the steps' numbers.
+
+    After each the caller looks at what is left, and puts it in order. There are `at_least` so many steps.
+    """
+    step = 1
+    while not run_killed_at(step, work):
+        yield step
+        step += 1
+    assert step > at_least, "the steps were not counted"
 
 
 def run_killed_at(step: int, work: Callable[[], None]) -> bool:

@@ -5,12 +5,8 @@ The child here copies a tree that was sealed before: what is killed is the agent
 
 import asyncio
 import fcntl
-import os
-import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,17 +18,11 @@ from gkm.agent.trees import Trees
 from gkm.images.layout import LayoutRepository
 from gkm.store.layers import all_layers, find_layer
 from gkm.store.store import Store
+from support.kills import killed_at_each_step
 from support.staging import image_of, pack_into_layout, write_files
 from support.views import everything, seal_files, triton_files
 
 FILES = triton_files("add") | {"ADD" + "A" * 49 + "/same": b"x"}
-STEPS = frozenset(
-    {
-        *("open", "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"),
-        *("os.scandir", "os.utime", "shutil.rmtree", "subprocess.Popen"),
-    }
-)
-
 CHILD = """
 import ctypes, fcntl, json, os, shutil, sys
 alive = open(sys.argv[2], "w")
@@ -66,32 +56,6 @@ print(json.dumps({"event": "relocated", "files": made.files, "bytes": made.bytes
 """
 
 
-def killed_at(step: int, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
-    """Do `work` in a process that dies at its step number `step`; False when it was done before that."""
-    child = os.fork()
-    if child == 0:
-        left = step
-
-        def count(event: str, _: object) -> None:
-            nonlocal left
-            if event in STEPS:
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        try:
-            sys.addaudithook(count)
-            asyncio.run(work())
-        except BaseException as error:  # noqa: BLE001  told by the exit status
-            os.write(2, f"{error!r}\n".encode())
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    assert code in (0, -signal.SIGKILL), "the child's own error stands above"
-    return code != 0
-
-
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
     layout = open_path / "layout"
@@ -111,8 +75,8 @@ def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
 
         await stage(store.layout, extractor, digest, request, lambda _: None)
 
-    step, whole, store = 1, 0, Store.open(root)
-    while killed_at(step, work):
+    whole, store = 0, Store.open(root)
+    for step in killed_at_each_step(lambda: asyncio.run(work()), at_least=15):
         with alive.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child is gone too
         store = Store.open(root)
@@ -124,8 +88,6 @@ def test_an_agent_killed_at_any_step_of_staging(open_path: Path) -> None:
             assert store.verify(digest) == (), step
             assert everything(tree.path) == FILES, step
             store.collect()
-        step += 1
-    assert step > 15, "the steps were not counted"
     assert whole >= 1, "no kill fell between the rename and the end"
     assert everything(Store.open(root).trees()[0].path) == FILES
 
@@ -141,8 +103,8 @@ def test_an_agent_killed_at_any_step_of_relocating(open_path: Path) -> None:
         trees = Trees(store, extractor, NodeState(), again=lambda _: None)
         await trees.layer(tree.digest, "/cache")
 
-    step, whole = 1, 0
-    while killed_at(step, work):
+    whole = 0
+    for step in killed_at_each_step(lambda: asyncio.run(work()), at_least=15):
         with alive.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child is gone too
         store = Store.open(root)
@@ -154,8 +116,6 @@ def test_an_agent_killed_at_any_step_of_relocating(open_path: Path) -> None:
             assert len(everything(layer.lower_directories()[0])) == 1, step
         store.collect(keep={tree.digest}, layers_unused_seconds=-1)
         assert all_layers(tree.directory) == []
-        step += 1
-    assert step > 15, "the steps were not counted"
     assert whole >= 1, "no kill fell between the rename and the end"
     assert everything(tree.path) == FILES
     assert find_layer(tree, "/cache") is not None

@@ -5,10 +5,10 @@ A child process kills itself at the n-th filesystem operation of its work, for e
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,51 +20,11 @@ from gkm.store.mode import Mode
 from gkm.store.prepare import discard, prepare
 from gkm.store.store import Store
 from gkm.store.trash import throw_away
+from support.kills import killed_at_each_step
 from support.staging import image_of, pack_into_layout, write_files
 from support.views import everything, seal_files, triton_files
 
 FILES = triton_files("add") | {"ADD" + "A" * 49 + "/same": b"x", "ADD" + "A" * 49 + "/other": b"x"}
-STEPS = frozenset(
-    {
-        "open",
-        "os.chmod",
-        "os.chown",
-        "os.link",
-        "os.mkdir",
-        "os.remove",
-        "os.rename",
-        "os.rmdir",
-        "os.scandir",
-        "os.utime",
-        "shutil.rmtree",
-    }
-)
-
-
-def killed_at(step: int, work: Callable[[], None]) -> bool:
-    """Run `work` in a child that dies at its step number `step`; False when it was done before that."""
-    child = os.fork()
-    if child == 0:
-        left = step
-
-        def count(event: str, _: object) -> None:
-            nonlocal left
-            if event in STEPS:
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        try:
-            sys.addaudithook(count)
-            work()
-        except BaseException as error:  # noqa: BLE001  told by the exit status
-            os.write(2, f"{error!r}\n".encode())
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    assert code in (0, -signal.SIGKILL), "the child's own error stands above"
-    return code != 0
 
 
 def leftovers(store: Store) -> list[Path]:
@@ -85,8 +45,8 @@ def test_staging_killed_at_any_step(tmp_path: Path) -> None:
     def work() -> None:
         asyncio.run(Store.open(root).stage(repository, image))
 
-    step, whole = 1, 0
-    while killed_at(step, work):
+    whole = 0
+    for step in killed_at_each_step(work, at_least=40):
         store = Store.open(root)
         assert leftovers(store) == [], step
         tree = store.tree(image.descriptor.digest)
@@ -95,23 +55,21 @@ def test_staging_killed_at_any_step(tmp_path: Path) -> None:
             assert store.verify(tree.digest) == (), step
             assert everything(tree.path) == FILES, step
             store.collect()
-        step += 1
-    assert step > 40, "the steps were not counted"
     assert whole >= 1, "no kill fell between the rename and the end"
     assert everything(Store.open(root).trees()[0].path) == FILES
 
 
 def test_making_a_store_killed_at_any_step(tmp_path: Path) -> None:
-    def work() -> None:
-        Store.open(tmp_path / f"store-{step}")
+    root = tmp_path / "store"
 
-    step = 1
-    while killed_at(step, work):
-        store = Store.open(tmp_path / f"store-{step}")
+    def work() -> None:
+        Store.open(root)
+
+    for step in killed_at_each_step(work, at_least=10):
+        store = Store.open(root)
         assert leftovers(store) == [], step
         assert store.trees() == []
-        step += 1
-    assert step > 10
+        shutil.rmtree(root)
 
 
 def test_relocating_killed_at_any_step(tmp_path: Path) -> None:
@@ -123,8 +81,8 @@ def test_relocating_killed_at_any_step(tmp_path: Path) -> None:
         store = Store.open(root)
         store.relocated(tree, str(mounted_at))
 
-    step, whole = 1, 0
-    while killed_at(step, work):
+    whole = 0
+    for step in killed_at_each_step(work, at_least=20):
         store = Store.open(root)
         assert leftovers(store) == [], step
         assert everything(tree.path) == FILES, step
@@ -137,8 +95,6 @@ def test_relocating_killed_at_any_step(tmp_path: Path) -> None:
             assert store.relocated(tree, str(mounted_at)) == layer
         store.collect(keep={tree.digest}, layers_unused_seconds=-1)
         assert all_layers(tree.directory) == [], step
-        step += 1
-    assert step > 20, "the steps were not counted"
     assert whole >= 1, "no kill fell between the rename and the end"
 
 
@@ -150,15 +106,12 @@ def test_dropping_layers_killed_at_any_step(tmp_path: Path) -> None:
         Store.open(root).collect(keep={tree.digest}, layers_unused_seconds=-1)
 
     Store.open(root).relocated(tree, "/cache")
-    step = 1
-    while killed_at(step, work):
+    for step in killed_at_each_step(work, at_least=10):
         store = Store.open(root)
         assert leftovers(store) == [], step
         layer = store.relocated(tree, "/cache")  # whole, if it is still there, or made anew
         assert layer is not None
         assert len(everything(layer.lower_directories()[0])) == 1, step
-        step += 1
-    assert step > 10
     assert all_layers(tree.directory) == []
 
 
@@ -172,14 +125,11 @@ def test_preparing_and_discarding_a_view_killed_at_any_step(tmp_path: Path, mode
         store = Store.open(root)
         discard(prepare(store, tree, target=target, mode=mode))
 
-    step = 1
-    while killed_at(step, work):
+    for step in killed_at_each_step(work, at_least=30):
         store = Store.open(root)
         assert leftovers(store) == [], step
         assert not target.exists(), step
         assert store.mounts() == []
-        step += 1
-    assert step > 30
     assert everything(tree.path) == sealed
 
 
