@@ -1,6 +1,7 @@
 """A gRPC server on a unix socket that kubelet, or nobody, may have touched.
 
-* A socket left behind by a dead process is removed, one on which somebody answers is not taken over.
+* A socket left behind by a dead process is removed, one on which somebody answers is not taken over; of two that
+  begin at the same moment one is refused.
 * It appears by one rename, once calls are answered: kubelet asks a registration socket as soon as it sees it, and
   looks at no name that begins with a dot (k8s.io/kubernetes pkg/kubelet/pluginmanager/pluginwatcher).
 * Nothing but us makes a deleted socket anew: `keep` looks at the inode from time to time and serves again.
@@ -9,11 +10,12 @@
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +27,8 @@ from gkm.kubelet.service import Service
 _LONGEST_PATH = 107
 """Bytes of `sockaddr_un.sun_path` less its terminating zero (unix(7))."""
 _PROBE_SECONDS = 2.0
+_LOCKED_SECONDS = 0.02
+"""Between two looks whether another has begun; that takes it some milliseconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,9 +69,11 @@ class SocketServer:
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-            for path in (self._path, self._hidden):
-                await asyncio.to_thread(remove_stale_socket, path)
-            await self._bind()
+            # Without it one could put the other's socket in its place, take it for its own, and be unreachable.
+            async with _alone_in(self._path.parent):
+                for path in (self._path, self._hidden):
+                    await asyncio.to_thread(remove_stale_socket, path)
+                await self._bind()
         except (OSError, RuntimeError) as error:
             raise SocketError(f"cannot serve {self._path}: {error}") from error
 
@@ -86,11 +92,11 @@ class SocketServer:
         server, self._server = self._server, None
         if server is None:
             return
-        ours = self._inode is not None and _inode(self._path) == self._inode
-        await server.stop(grace)
-        if ours:
+        # First: once nobody answers here any more, another may put its own in this place.
+        if self._inode is not None and _inode(self._path) == self._inode:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
+        await server.stop(grace)
 
     def is_in_place(self) -> bool:
         """Whether the socket at the path is the one that is served."""
@@ -134,6 +140,21 @@ def remove_stale_socket(path: Path) -> None:
         except TimeoutError:
             pass  # its backlog is full: somebody is there, and slow
     raise SocketInUseError(f"another process serves {path}: stop it first")
+
+
+@contextlib.asynccontextmanager
+async def _alone_in(directory: Path) -> AsyncIterator[None]:
+    """Wait until no other process begins to serve a socket in `directory`. Raises `OSError`."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            await asyncio.sleep(_LOCKED_SECONDS)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,10 +12,11 @@ from typing import Any
 import grpc
 import pytest
 
+from gkm.kubelet import server as server_module
 from gkm.kubelet.errors import CallError, SocketError, SocketInUseError
 from gkm.kubelet.protos import pluginregistration_pb2 as wire
 from gkm.kubelet.registration import Plugin, Registration, registration_socket
-from gkm.kubelet.server import SocketServer
+from gkm.kubelet.server import SocketServer, remove_stale_socket
 from gkm.kubelet.service import Method, Service
 from support.csi import dialled
 
@@ -78,6 +80,55 @@ async def test_a_dead_processes_socket_is_replaced_and_a_living_ones_is_not(fold
         assert (await ask(path)).name == "csi.example.com"
     finally:
         await first.stop()
+
+
+async def test_of_two_that_begin_at_the_same_moment_one_serves_and_the_other_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that is about to end and the one that follows it, seen on a node: each finds the place free."""
+
+    def look_and_hesitate(path: Path) -> None:
+        remove_stale_socket(path)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(server_module, "remove_stale_socket", look_and_hesitate)
+    both = [SocketServer(folder / "s.sock", [registration().service]) for _ in range(2)]
+    told = await asyncio.gather(*(each.start() for each in both), return_exceptions=True)
+    try:
+        assert {type(each) for each in told} == {type(None), SocketInUseError}
+        assert [each.is_in_place() for each in both] == [error is None for error in told]
+        assert (await ask(folder / "s.sock")).name == "csi.example.com"
+    finally:
+        for each in both:
+            await each.stop()
+
+
+async def test_who_stops_leaves_the_place_to_another_while_calls_end(folder: Path) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: wire.InfoRequest) -> wire.PluginInfo:
+        started.set()
+        await go_on.wait()
+        return wire.PluginInfo(name="done")
+
+    path = folder / "s.sock"
+    first = SocketServer(path, [answering(wait)])
+    second = SocketServer(path, [registration().service])
+    await first.start()
+    asking = asyncio.ensure_future(ask(path, "test.Service/Call"))
+    await started.wait()
+    stopping = asyncio.ensure_future(first.stop(grace=60))
+    while path.exists():
+        await asyncio.sleep(0.01)
+    await second.start()
+    try:
+        go_on.set()
+        assert (await asking).name == "done"
+        await stopping
+        assert second.is_in_place()
+        assert (await ask(path)).name == "csi.example.com"
+    finally:
+        await second.stop()
 
 
 async def test_what_is_no_socket_or_cannot_be_one_is_refused_and_left_alone(folder: Path) -> None:
