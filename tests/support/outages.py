@@ -1,13 +1,15 @@
 """What happens to GKM's own processes on a bad day."""
 
+import os
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 from devcluster import processes
 from support.devcluster import Cluster
 from support.installed import SYSTEM, eventually
+
+_PROGRAM = b"/usr/local/bin/gkm-agent"
 
 
 def agent_on(cluster: Cluster, node: str) -> str:
@@ -21,18 +23,23 @@ def kill_agent(cluster: Cluster, node: str) -> int:
     Kubelet starts its container again: at once after the first time, later and later after more.
     """
     uid = _agent(cluster, node, "{.metadata.uid}")
-    found = _processes_of(uid, "/usr/local/bin/gkm-agent") if uid else []
+    found = _agents_of(uid) if uid else []
     processes.end(found)
     return len(found)
 
 
 def agent_process(cluster: Cluster, node: str) -> processes.Identity:
-    """The agent on `node`, once there is one."""
-    uid, program = partial(_agent, cluster, node, "{.metadata.uid}"), "/usr/local/bin/gkm-agent"
-    # Of several the others are its children, on their way to a program of their own.
-    return min(
-        eventually(lambda: _processes_of(uid(), program), f"an agent on {node}", 180), key=attrgetter("start")
-    )
+    """The agent on `node`, once it is the only one there: kubelet may start the container of a pod again that is
+    being replaced, and for a moment there are two."""
+    store = (cluster.layout.node(node) / "lib/gkm").stat()
+
+    def the_only() -> list[processes.Identity]:
+        uid = _agent(cluster, node, "{.metadata.uid}")
+        found = _agents(lambda process: os.path.samestat((process / "root/var/lib/gkm").stat(), store))
+        return found if uid and len(found) == 1 and found == _agents_of(uid) else []
+
+    (agent,) = eventually(the_only, f"one agent on {node}", 180)
+    return agent
 
 
 def replace_agent(cluster: Cluster, node: str) -> int:
@@ -82,14 +89,18 @@ def _agent(cluster: Cluster, node: str, path: str) -> str:
     return names[-1] if names else ""
 
 
-def _processes_of(pod: str, program: str) -> list[processes.Identity]:
-    """The processes of the pod with this UID that run the Python program `program`."""
+def _agents_of(pod: str) -> list[processes.Identity]:
+    """The agents in the pod with this UID."""
+    return _agents(lambda process: f"/pod{pod}/" in (process / "cgroup").read_text())
+
+
+def _agents(where: Callable[[Path], bool]) -> list[processes.Identity]:
+    """The processes that run the agent's program, with their folders below ``/proc`` as `where` wants them."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):  # no process, or ended meanwhile
-            if entry.name.isdigit() and f"/pod{pod}/" in (entry / "cgroup").read_text():
-                argv = (entry / "cmdline").read_bytes().split(b"\0")
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            if argv[0].startswith(b"/usr/bin/python3") and _PROGRAM in argv[:4] and where(entry):
                 identity = processes.Identity.of(int(entry.name))
-                if argv[0].startswith(b"/usr/bin/python3") and program.encode() in argv[:4] and identity:
-                    found.append(identity)
+                found += [identity] if identity else []
     return found

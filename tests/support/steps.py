@@ -10,8 +10,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from devcluster import processes
@@ -169,19 +170,35 @@ def kill_in(step: str, agent: processes.Identity, at: Traces) -> bool:
     """
     wanted, deadline = STEPS[step], time.monotonic() + _SECONDS
     over = Traces.gone if step in UNPUBLISHING else Traces.mounted
-    try:
-        while processes.send(agent, signal.SIGSTOP):
+    with _signals(agent) as send:
+        while True:
+            send(signal.SIGSTOP)
             if wanted(at):
                 processes.end([agent])
                 return wanted(at)
             if over(at):
                 return False
             assert time.monotonic() < deadline, f"the agent has nothing to do with: {step}"
-            processes.send(agent, signal.SIGCONT)
+            send(signal.SIGCONT)
             time.sleep(_INSTANT)
+
+
+@contextmanager
+def _signals(agent: processes.Identity) -> Iterator[Callable[[signal.Signals], None]]:
+    """Signal it without a look at who it is, which takes longer than its steps; it goes on in the end.
+
+    Raises `ProcessLookupError` where it is gone.
+    """
+    fd = os.pidfd_open(agent.pid)
+    try:
+        assert agent.alive()
+        try:
+            yield partial(signal.pidfd_send_signal, fd)
+        finally:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(fd, signal.SIGCONT)
     finally:
-        processes.send(agent, signal.SIGCONT)
-    raise AssertionError("the agent ended by itself")
+        os.close(fd)
 
 
 def _entries(directory: Path) -> Iterator[Path]:

@@ -27,8 +27,8 @@ RUNS, GONE = "the pod runs", "the pod is gone"
 """What comes after the last step."""
 
 _KERNELS = 60
-_MISSES = 5
-"""Kills that may fall beside their step, or come too late, on one node."""
+_MISSES = 15
+"""Kills that may fall beside their step, or come too late, on one node: some steps are over in 0.2 ms."""
 
 
 def test_an_agent_killed_at_each_step(gkm: Any, empty_namespace: str, tmp_path: Path) -> None:
