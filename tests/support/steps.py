@@ -115,7 +115,8 @@ Step = Callable[[Traces], bool]
 
 
 def _claimed(at: Traces) -> bool:
-    return any(not (path / "store" / "version").exists() for path in at.claims())
+    """The child is not stopped when the agent is: it may have begun, and has nothing yet."""
+    return bool(at.claims()) and not _fetching(at) and not _childs_tree(at) and not at.tree.exists()
 
 
 def _fetching(at: Traces) -> bool:
