@@ -2,10 +2,12 @@
 
 While a view is mounted its opens are observed by a process of their own (`gkm.agent.observing`); now and then,
 and once it is unmounted, a child without privileges compares what the pod wrote with the tree
-(`gkm.agent.counting`). Nothing here raises: counting must never be in a pod's way.
+(`gkm.agent.counting`), if it wrote anything (`gkm.agent.untouched`). Nothing here raises: counting must never be in a
+pod's way.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from gkm.agent.counter import Counter
 from gkm.agent.counting import CountAnswer, CountRequest
 from gkm.agent.observer import Observer
 from gkm.agent.sightings import Sighting
+from gkm.agent.untouched import count_untouched
 from gkm.agent.uses import Counted, Use, View, digests_in_use, use_of, with_counts
 from gkm.api.values import Observation
 from gkm.base.errors import GKMError
@@ -37,14 +40,14 @@ class _Tree(NamedTuple):
     """A tree as counting needs it; its inventory is megabytes, and is not kept."""
 
     directory: Path
-    payload: tuple[str, ...]
-    """Of all its entries."""
+    payloads: tuple[tuple[str, ...], ...]
+    """Of each of its entries."""
 
 
 @dataclass
 class _Tracked:
     view: View
-    tree: Path
+    tree: _Tree
     number: int = 0
     opened: set[str] = field(default_factory=set)
     observation: Observation = Observation.NONE
@@ -93,11 +96,11 @@ class Usage:
         known = await self._tree(view)
         if known is None:
             return
-        tracked = _Tracked(view, known.directory)
+        tracked = _Tracked(view, known)
         self._tracked[view.target] = tracked
         tracked.number = await self._observer.watch(
             str(view.target),
-            known.payload,
+            list(itertools.chain.from_iterable(known.payloads)),
             mounted=view.mode != "copy",
             seen=lambda sighting: _note(tracked, sighting, restored=restored),
             lost=lambda: _lost(tracked),
@@ -163,12 +166,13 @@ class Usage:
         await self._observer.finish(tracked.number)
 
     async def _count(self, tracked: _Tracked) -> None:
-        request = CountRequest(
-            tree=str(tracked.tree),
-            upper=str(tracked.view.upper),
-            opened=tuple(sorted(tracked.opened)),
-        )
-        answer = await self._counter.count(request)
+        view, tree, opened = tracked.view, tracked.tree, tuple(sorted(tracked.opened))
+        answer = None
+        if view.mode != "copy":  # there the upper also holds what the pod found
+            answer = await asyncio.to_thread(count_untouched, tree.payloads, opened, view.upper)
+        if answer is None:
+            request = CountRequest(tree=str(tree.directory), upper=str(view.upper), opened=opened)
+            answer = await self._counter.count(request)
         if answer.problem:
             _log.warning("%s is not counted: %s", tracked.view.target, answer.problem)
         self._publish(tracked, answer)
@@ -189,7 +193,7 @@ def _read(store: Store, digest: str) -> _Tree | None:
     tree = store.tree(digest)
     if tree is None:
         return None
-    return _Tree(tree.directory, tuple(path for entry in tree.inventory.entries for path in entry.payload))
+    return _Tree(tree.directory, tuple(entry.payload for entry in tree.inventory.entries))
 
 
 def _note(tracked: _Tracked, sighting: Sighting, *, restored: bool) -> None:

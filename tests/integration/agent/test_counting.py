@@ -12,8 +12,9 @@ import pytest
 
 from gkm.agent.confinement import Identity
 from gkm.agent.counter import Counter
-from gkm.agent.counting import CountRequest
+from gkm.agent.counting import CountAnswer, CountRequest
 from gkm.agent.observer import Observer
+from gkm.agent.untouched import count_untouched
 from gkm.agent.usage import Usage
 from gkm.api.node import PodUse
 from gkm.api.values import Observation
@@ -69,6 +70,19 @@ class Mounted:
 _PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 
 
+def requests_to(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> list[CountRequest]:
+    """What the counting child will be asked from now on."""
+    asked: list[CountRequest] = []
+    count = usage._counter.count
+
+    async def counting(request: CountRequest) -> CountAnswer:
+        asked.append(request)
+        return await count(request)
+
+    monkeypatch.setattr(usage._counter, "count", counting)
+    return asked
+
+
 @pytest.fixture
 async def sealed(store: Store, open_path: Path) -> str:
     for letter in "AB":
@@ -114,6 +128,50 @@ async def test_hits_are_seen_while_the_pod_runs(mounted: Mounted) -> None:
     mounted.read("B")
     await until(lambda: mounted.pod.hits == 2, "two hits")
     assert mounted.pod.misses == 0
+
+
+async def test_where_the_pod_wrote_nothing_no_child_is_started_to_count(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = requests_to(mounted.usage, monkeypatch)
+    mounted.read("A")
+    await until(lambda: mounted.pod.hits == 1, "one hit")
+    held: list[PodUse] = []
+    mounted.usage._changed = lambda: held.append(mounted.pod) if mounted.usage.uses else None
+    mounted.read("B")
+    await mounted.usage.unmounting(mounted.view)
+    umount(mounted.view.target)
+    await mounted.usage.unmounted(mounted.view)
+    assert (held[-1].hits, held[-1].misses, held[-1].observation) == (2, 0, Observation.COMPLETE)
+    assert asked == []
+
+
+async def test_where_the_pod_wrote_something_a_child_counts(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = requests_to(mounted.usage, monkeypatch)
+    mounted.read("A")
+    mounted.compile("C")
+    await until(lambda: mounted.pod.misses == 1, "one miss")
+    assert mounted.pod.hits == 1
+    assert {request.upper for request in asked} == {str(mounted.view.upper)}
+
+
+async def test_a_count_without_a_child_is_the_childs(
+    store: Store, sealed: str, open_path: Path, child: Identity
+) -> None:
+    tree = store.tree(sealed)
+    assert tree is not None
+    payloads = [entry.payload for entry in tree.inventory.entries]
+    upper = open_path / "upper"
+    upper.mkdir()
+    for opened in ((), (f"{key('A')}/add.cubin",), (f"{key('A')}/add.cubin", f"{key('B')}/add.cubin", "x")):
+        answer = count_untouched(payloads, opened, upper)
+        assert answer == await Counter(child).count(CountRequest(str(tree.directory), str(upper), opened))
+    (upper / "link").symlink_to(open_path)
+    assert count_untouched(payloads, (), upper) is None
+    assert count_untouched(payloads, (), upper / "link") is None
+    assert count_untouched(payloads, (), upper / "gone") is None
 
 
 async def test_observation_ends_some_time_after_the_first_hit_and_not_before_one(
