@@ -33,6 +33,7 @@ from gkm.kubelet.service import Method, Service
 from gkm.store.errors import StoreFullError, TreeDamagedError, TreeMissingError
 from gkm.store.host import HostedView, Wish
 from gkm.store.layers import Layer
+from gkm.store.linux.mountpoint import is_mount_point
 from gkm.store.mode import Mode
 
 WAITING = "WaitingForCache"
@@ -242,12 +243,15 @@ class NodeService:
     async def _stats(self, call: wire.NodeGetVolumeStatsRequest) -> wire.NodeGetVolumeStatsResponse:
         if not call.volume_id or not call.volume_path:
             raise InvalidRequestError("stats need a volume ID and a path")
-        target = await asyncio.to_thread(resolve_target, Path(call.volume_path))
-        found = await asyncio.to_thread(self._views.find, target)
-        view = next((view for view in found.live if view.journal.notes.get("volume") == call.volume_id), None)
-        if view is None:
+        return await asyncio.to_thread(self._look_at, call)
+
+    def _look_at(self, call: wire.NodeGetVolumeStatsRequest) -> wire.NodeGetVolumeStatsResponse:
+        """Blocks. Raises `InvalidRequestError`, `VolumeNotFoundError`, `OSError`."""
+        target = resolve_target(Path(call.volume_path))
+        view = self._views.published(target)
+        if view is None or view.journal.notes.get("volume") != call.volume_id:
             raise VolumeNotFoundError(f"no volume {call.volume_id} of ours is at {call.volume_path}")
-        return await asyncio.to_thread(statistics, view, mounted=found.mounted, events=self._events)
+        return statistics(view, mounted=is_mount_point(target), events=self._events)
 
 
 def _method(kind: type[_Request], handler: Callable[[_Request], Awaitable[Message]]) -> Method[_Request]:

@@ -1,8 +1,10 @@
 """The blocking half of the mount machine: finding out how a target stands, and changing it. Run in threads."""
 
+import contextlib
 import errno
 import logging
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,12 @@ from gkm.csi.errors import InvalidRequestError
 from gkm.csi.plan import Found, StartPlan, plan_start
 from gkm.store import host
 from gkm.store.claims import is_owned
-from gkm.store.errors import MountError, StoreFullError
+from gkm.store.errors import MountError, StoreError, StoreFullError
 from gkm.store.host import HostedView, Wish
 from gkm.store.journal import current_boot
+from gkm.store.journal_memory import JournalMemory
 from gkm.store.linux import mountinfo
+from gkm.store.linux.mountpoint import is_mount_point
 from gkm.store.memory import is_roomier, memory_bounds
 from gkm.store.mode import Mode
 from gkm.store.overlay import unmount
@@ -31,6 +35,9 @@ class Views:
     def __init__(self, store: Store, place: Path) -> None:
         self.store = store
         self.place = place
+        self._journals = JournalMemory()
+        self._published: dict[Path, Path] = {}
+        """By target, the directory of the live view that was seen last: where to look first."""
 
     def prepare(self) -> None:
         """Make `place`, so that only root may enter. Raises `OSError`."""
@@ -42,7 +49,21 @@ class Views:
     def find(self, target: Path) -> Found:
         """How `target` stands; call it only while nothing is changed there. Raises `OSError`."""
         views = [view for view in self.all() if view.target == target]
-        return Found(mounted=_is_mount(target), views=views)
+        return Found(mounted=is_mount_point(target), views=views)
+
+    def published(self, target: Path) -> HostedView | None:
+        """The live view whose target it is, whether or not it is mounted. Raises `OSError`.
+
+        Kubelet asks again and again about each: so that one journal is looked at, and all only where it is no longer
+        the one.
+        """
+        directory = self._published.get(target)
+        if directory is not None:
+            with contextlib.suppress(StoreError):
+                journal = self._journals.read(directory)
+                if journal is not None and journal.state == "live":
+                    return HostedView(directory, journal)
+        return next(iter(self.find(target).live), None)
 
     def all(self) -> list[HostedView]:
         """Every view, those being made at this moment too. Raises `OSError`.
@@ -50,7 +71,10 @@ class Views:
         Whether one is being made is not asked of its lock: a child that was just forked holds every lock of ours
         until it executes its program.
         """
-        return host.hosted_views(self.store.layout, self.place)
+        views = host.hosted_views(self.store.layout, self.place, self._journals.read)
+        self._journals.keep({view.directory for view in views})
+        self._published = {view.target: view.directory for view in views if view.journal.state == "live"}
+        return views
 
     def start_plan(self) -> StartPlan:
         """What to do with what an earlier agent left. Raises `OSError`."""
@@ -87,7 +111,7 @@ class Views:
     def unmount(self, target: Path, *, lazily: bool) -> None:
         """Take what is mounted at `target` away. Raises `MountBusyError`, `MountError`."""
         for _ in range(_STACKED):
-            if not _is_mount(target):
+            if not is_mount_point(target):
                 return
             unmount(str(target), lazily=lazily)
         raise MountError(f"{target} is still mounted after {_STACKED} unmounts")
@@ -129,10 +153,7 @@ def resolve_target(target: Path) -> Path:
     Raises:
         InvalidRequestError: it is a link, or a file.
     """
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InvalidRequestError(f"{target} is not a directory: remove it")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISDIR(target.lstat().st_mode):
+            raise InvalidRequestError(f"{target} is not a directory: remove it")
     return Path(os.path.realpath(target.parent)) / target.name
-
-
-def _is_mount(target: Path) -> bool:
-    return any(entry.target == str(target) for entry in mountinfo.mounts())

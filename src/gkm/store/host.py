@@ -22,7 +22,7 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,9 +158,11 @@ def _claim(layout: Layout, wish: Wish) -> Claim:
         raise disk_error(error, "preparing a mount", where) from error
 
 
-def hosted_views(layout: Layout, place: Path) -> list[HostedView]:
+def hosted_views(
+    layout: Layout, place: Path, read: Callable[[Path], Journal | None] = read_journal
+) -> list[HostedView]:
     """The views below `place`, those being made at this moment too; one whose journal is damaged is not among
-    them. Raises `OSError`.
+    them. `read` gives the journal in a view's directory. Raises `OSError`.
     """
     found = []
     on_disk = list(layout.mounts.iterdir())
@@ -168,7 +170,7 @@ def hosted_views(layout: Layout, place: Path) -> list[HostedView]:
     in_memory = [path for path in place.iterdir() if path.name not in elsewhere] if place.is_dir() else []
     for directory in (*on_disk, *in_memory):
         with contextlib.suppress(StoreError):
-            journal = read_journal(directory)
+            journal = read(directory)
             if journal is not None and journal.private is not None:
                 private = Path(journal.private)
                 if private.parent.parent == place:

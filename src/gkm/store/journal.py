@@ -76,6 +76,11 @@ def this_process() -> Owner:
     return Owner(pid=os.getpid(), start_ticks=int(after_name[19]))
 
 
+def journal_path(directory: Path) -> Path:
+    """The file of the journal of the view in `directory`."""
+    return directory / _NAME
+
+
 def write_journal(directory: Path, journal: Journal) -> None:
     """Put the journal into a view's directory. Raises `OSError`."""
     write_atomic(directory / _NAME, msgspec.json.encode(journal), mode=0o600)

@@ -1,19 +1,28 @@
-"""What a publish touches does not depend on how much its cache holds."""
+"""What a call touches depends neither on how much its cache holds nor, where kubelet asks all the time, on how many
+volumes there are."""
 
 import asyncio
 import os
 import sys
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import pytest
 
+from gkm.api.values import CacheKind
 from gkm.csi.machine import Machine
+from gkm.csi.ports import CacheName
 from gkm.csi.views import Views
 from gkm.store.bounded import Bounds
-from gkm.store.host import Wish
+from gkm.store.host import HostedView, Wish, hosted_views
+from gkm.store.journal import Journal, read_journal
+from gkm.store.layout import Layout
+from gkm.store.linux import mountinfo
 from gkm.store.mode import Mode
 from gkm.store.sealed import SealedTree
-from support.csi import Trees, Usage
+from support.csi import Answer, Trees, Usage, publish_request
 from support.csi_node import Node
 from support.views import seal_files, triton_files
 
@@ -81,6 +90,52 @@ def test_a_large_cache_is_published_in_the_steps_of_a_small_one(node: Node) -> N
     few, many = counts
     assert few["open"] > 5, "the steps were not counted"
     assert many == few
+
+
+async def test_kubelets_looks_at_a_volume_read_nothing_however_many_there_are(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = seal_files(node.store, triton_files("add"), name="c")
+    node.caches.say(CacheName(CacheKind.GKM_CACHE, "team", "c"), Answer(digest=tree.digest))
+    read: list[object] = []
+
+    def reading(directory: Path) -> Journal | None:
+        read.append(directory)
+        return read_journal(directory)
+
+    def listing(layout: Layout, place: Path, *words: Any) -> list[HostedView]:
+        read.append(place)
+        return hosted_views(layout, place, *words)
+
+    def mounts() -> tuple[mountinfo.MountEntry, ...]:
+        read.append("mountinfo")
+        return parsed()
+
+    parsed = mountinfo.mounts
+    monkeypatch.setattr("gkm.store.journal_memory.read_journal", reading)
+    monkeypatch.setattr("gkm.store.host.hosted_views", listing)
+    monkeypatch.setattr(mountinfo, "mounts", mounts)
+    async with node.running() as kubelet:
+        pods = [node.pod(uid) for uid in ("1", "2", "3")]
+        for pod in pods:
+            node.target(pod).parent.mkdir(parents=True)
+            await kubelet.publish(publish_request(node.target(pod), "c", pod, namespace="team"))
+        first = await kubelet.stats(node.target(pods[-1]), "csi-3")
+        assert {Path(str(place)).parent for place in read} > {node.store.layout.mounts}, (
+            "reading was not seen"
+        )
+        read.clear()
+        for pod in pods:
+            stats = await kubelet.stats(node.target(pod), f"csi-{pod.uid}")
+            assert stats.usage[0].total == first.usage[0].total
+            assert not stats.volume_condition.abnormal
+        assert read == []
+        # What came to an end is not remembered as if it stood.
+        await kubelet.unpublish(node.target(pods[0]), "csi-1")
+        with pytest.raises(grpc.aio.AioRpcError, match="no volume csi-1 of ours"):
+            await kubelet.stats(node.target(pods[0]), "csi-1")
+        for pod in pods[1:]:
+            await kubelet.unpublish(node.target(pod))
 
 
 async def end(node: Node, pod: str) -> None:
