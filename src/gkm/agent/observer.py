@@ -6,7 +6,8 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,11 +24,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Watched:
+    tree: str
     seen: Callable[[Sighting], None]
     lost: Callable[[], None]
     answer: asyncio.Future[Sighting] | None = None
     """Resolved by the first sighting after an order."""
     ending: bool = False
+    ordered: bool = False
+    """Whether the process was told to watch it."""
 
 
 class Observer:
@@ -37,6 +41,8 @@ class Observer:
         self._program = program
         self._numbers = itertools.count(1)
         self._watched: dict[int, _Watched] = {}
+        self._views: Counter[str] = Counter()
+        """How many views of each tree the process watches, once it has obeyed all that it was told."""
         self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -51,7 +57,8 @@ class Observer:
     async def watch(
         self,
         view: str,
-        wanted: Sequence[str],
+        tree: str,
+        wanted: Iterable[str],
         *,
         mounted: bool,
         seen: Callable[[Sighting], None],
@@ -59,12 +66,21 @@ class Observer:
     ) -> int:
         """Observe `view`; when this returns, observation has begun or failed. The number is for `finish`.
 
+        `wanted` are the files that matter, the same for all views of one `tree`; they are told once while any is
+        observed.
         `seen` hears of every sighting, `lost` that the observing process died and sees nothing more.
         """
         number = next(self._numbers)
-        watched = _Watched(seen, lost)
+        watched = _Watched(tree, seen, lost)
         self._watched[number] = watched
-        await self._order(watched, Watch(number, view, tuple(wanted), mounted))
+
+        def order() -> Watch:
+            known = self._views[tree] > 0
+            self._views[tree] += 1
+            watched.ordered = True
+            return Watch(number, view, tree, None if known else tuple(wanted), mounted)
+
+        await self._order(watched, order)
         return number
 
     async def finish(self, number: int) -> None:
@@ -73,7 +89,14 @@ class Observer:
         if watched is None:
             return
         watched.ending = True
-        await self._order(watched, Finish(number))
+
+        def order() -> Finish:
+            if watched.ordered:
+                watched.ordered = False
+                self._views[watched.tree] -= 1
+            return Finish(number)
+
+        await self._order(watched, order)
         self._watched.pop(number, None)
 
     async def aclose(self) -> None:
@@ -84,13 +107,14 @@ class Observer:
                 process.kill()
             await listening
 
-    async def _order(self, watched: _Watched, order: Order) -> None:
+    async def _order(self, watched: _Watched, order: Callable[[], Order]) -> None:
+        """Give the order and await its answer. `order` is called when nothing can come before it any more."""
         watched.answer = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 process = await self._running()
                 assert process.stdin is not None
-                process.stdin.write(encode(order))
+                process.stdin.write(encode(order()))
                 await process.stdin.drain()
                 await watched.answer
         except (OSError, TimeoutError) as error:
@@ -109,6 +133,7 @@ class Observer:
                     limit=_LONGEST_LINE,
                     cwd="/",
                 )
+                self._views.clear()
                 self._listening = asyncio.create_task(self._listen(self._process))
             return self._process
 

@@ -32,7 +32,9 @@ class Observer:
     def __init__(self, output: BinaryIO) -> None:
         self._output = output
         self._watches: dict[int, FileWatch] = {}
-        self._wanted: dict[int, frozenset[str]] = {}
+        self._trees: dict[str, frozenset[str]] = {}
+        """The wanted files of each tree of which a view is watched: thousands of names, held once."""
+        self._tree: dict[int, str] = {}
         self._told: dict[int, frozenset[str]] = {}
         self._changed: set[int] = set()
         self._poll = select.poll()
@@ -71,9 +73,11 @@ class Observer:
         if isinstance(order, Finish):
             self._finish(order.id)
             return
-        made = watch(Path(order.view), order.wanted, mounted=order.mounted)
+        if order.wanted is not None:
+            self._trees[order.tree] = frozenset(order.wanted)
+        made = watch(Path(order.view), self._trees[order.tree], mounted=order.mounted)
         self._watches[order.id] = made
-        self._wanted[order.id] = frozenset(order.wanted)
+        self._tree[order.id] = order.tree
         self._told[order.id] = frozenset()
         if made.fileno() >= 0:
             self._by_fd[made.fileno()] = order.id
@@ -90,11 +94,14 @@ class Observer:
             del self._by_fd[made.fileno()]
         self._changed.discard(number)
         self._tell(number, made.finish(), last=True)
-        del self._wanted[number], self._told[number]
+        tree = self._tree.pop(number)
+        if tree not in self._tree.values():
+            del self._trees[tree]
+        del self._told[number]
 
     def _tell(self, number: int, seen: Observation, *, last: bool = False) -> None:
         """Tell what is new of the wanted files. What a pod opened beside them is nobody's business."""
-        opened = seen.opened & self._wanted[number]
+        opened = seen.opened & self._trees[self._tree[number]]
         fresh = opened - self._told[number]
         self._told[number] = opened
         self._write(Sighting(number, seen.kind, tuple(sorted(fresh)), last=last))

@@ -10,8 +10,11 @@ class Watch(msgspec.Struct, frozen=True, tag="watch", tag_field="do"):
 
     id: int
     view: str
-    wanted: tuple[str, ...]
-    """The files that matter, relative to the view: the payloads of the cache's entries."""
+    tree: str
+    """What is mounted there, by a name of the agent's choice."""
+    wanted: tuple[str, ...] | None
+    """The files of `tree` that matter, relative to the view: the payloads of the cache's entries. None: those named
+    with the first view of the tree, if another one is watched still."""
     mounted: bool
     """Whether a filesystem of its own stands there."""
 

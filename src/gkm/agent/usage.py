@@ -100,7 +100,8 @@ class Usage:
         self._tracked[view.target] = tracked
         tracked.number = await self._observer.watch(
             str(view.target),
-            list(itertools.chain.from_iterable(known.payloads)),
+            known.directory.name,
+            itertools.chain.from_iterable(known.payloads),
             mounted=view.mode != "copy",
             seen=lambda sighting: _note(tracked, sighting, restored=restored),
             lost=lambda: _lost(tracked),

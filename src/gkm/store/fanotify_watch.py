@@ -25,10 +25,10 @@ class FanotifyWatch:
     def __init__(self, view: Path, wanted: Iterable[str] = (), *, unlimited: bool = True) -> None:
         self._view = view
         self._prefix = f"{view}/"
-        self._wanted = set(wanted)
-        self._all = frozenset(self._wanted)
+        self._all = frozenset(wanted)  # itself, where it is one: views of one tree share it
+        self._unseen = len(self._all)
         self._files: dict[tuple[int, int], list[str]] | None = None
-        self._early = bool(self._wanted)
+        self._early = bool(self._all)
         self._opened: set[str] = set()
         self._unplaced = False
         self._group = Fanotify(view, unlimited=unlimited)
@@ -46,7 +46,7 @@ class FanotifyWatch:
                     self._note(event.fd)
             finally:
                 os.close(event.fd)
-        if self._early and not self._wanted:
+        if self._early and not self._unseen:
             self._early = False
             self._group.unmark()
 
@@ -72,14 +72,18 @@ class FanotifyWatch:
             before, path = path, _path(fd)
             relative = self._place(path, fd)
             if relative is not None:
-                self._opened.add(relative)
-                self._wanted.discard(relative)
+                self._saw(relative)
             if relative is not None or path.endswith(_DELETED):
                 return
             if path == before:
                 break
             # Renamed while we looked, as temporary files are? Then it has another name by now.
         self._note_by_file(path, fd)
+
+    def _saw(self, name: str) -> None:
+        if name not in self._opened:
+            self._opened.add(name)
+            self._unseen -= name in self._all
 
     def _note_by_file(self, path: str, fd: int) -> None:
         """The same for a file whose path tells nothing: a part of the view may be mounted alone (``subPath``)."""
@@ -89,8 +93,7 @@ class FanotifyWatch:
         alike = [_same_end(name, path) for name in names]
         best = [name for name, parts in zip(names, alike, strict=True) if parts == max(alike)]
         if len(best) == 1:
-            self._opened.add(best[0])
-            self._wanted.discard(best[0])
+            self._saw(best[0])
         elif best or not self._all:
             self._unplaced = True
 

@@ -14,6 +14,7 @@ from gkm.agent.confinement import Identity
 from gkm.agent.counter import Counter
 from gkm.agent.counting import CountAnswer, CountRequest
 from gkm.agent.observer import Observer
+from gkm.agent.sightings import Order, Sighting, Watch, encode
 from gkm.agent.untouched import count_untouched
 from gkm.agent.usage import Usage
 from gkm.api.node import PodUse
@@ -244,6 +245,40 @@ async def test_the_death_of_the_observer_is_told_and_the_next_view_is_observed(m
     await mounted.usage.mounted(other, restored=False)
     assert mounted.usage._tracked[other.target].observation == Observation.COMPLETE
     await mounted.usage.unmounted(other)
+
+
+async def test_what_matters_in_a_tree_is_told_once_while_a_view_of_it_is_observed(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage, view = mounted.usage, mounted.view
+    told: list[Watch] = []
+
+    def encoding(order: Order | Sighting) -> bytes:
+        if isinstance(order, Watch):
+            told.append(order)
+        return encode(order)
+
+    monkeypatch.setattr("gkm.agent.observer.encode", encoding)
+    others = [replace(view, target=view.target.parent / f"other-{n}", mode="copy") for n in range(3)]
+    for other in others:
+        other.target.mkdir()
+    shutil.copytree(view.target, others[1].target, dirs_exist_ok=True)
+    for other in others[:2]:
+        await usage.mounted(other, restored=False)
+    assert [order.wanted for order in told] == [None, None]
+    # The first view goes, and the second is observed on.
+    for ending in (view, others[0]):
+        await usage.unmounting(ending)
+    Mounted(usage, others[1]).read("B")
+    await until(lambda: usage._tracked[others[1].target].opened == {f"{key('B')}/add.cubin"}, "one opened")
+    # With the last one the list was forgotten, on both sides.
+    await usage.unmounting(others[1])
+    await usage.mounted(others[2], restored=False)
+    assert told[-1].wanted is not None
+    assert sorted(told[-1].wanted) == [f"{key(letter)}/add.cubin" for letter in "AB"]
+    assert usage._tracked[others[2].target].observation == Observation.COMPLETE
+    for other in others:
+        await usage.unmounted(other)
 
 
 async def test_a_cold_start_has_no_counts(usage: Usage, open_path: Path) -> None:
