@@ -26,6 +26,7 @@ from gkm.csi.views import Views
 from gkm.store.errors import MountBusyError, StoreError, disk_error
 from gkm.store.host import HostedView, Wish
 from gkm.store.journal import current_boot
+from gkm.store.linux.mountpoint import is_mount_point
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class Machine:
     async def is_published(self, place: Place) -> bool:
         """Whether the target is mounted, and nobody is at work on it."""
         async with place.lock:
-            mounted = (await _in_thread(lambda: self._views.find(place.target))).mounted
+            mounted = await _in_thread(lambda: is_mount_point(place.target))
             place.relied_on += mounted
             return mounted
 

@@ -69,9 +69,8 @@ def unmount_all(directory: Path) -> None:
 
     Raises `MountError`.
     """
-    for entry in reversed(mountinfo.mounts()):
-        if Path(entry.target).is_relative_to(directory):
-            unmount(entry.target, lazily=True)
+    for entry in reversed(mountinfo.mounts_below(directory)):
+        unmount(entry.target, lazily=True)
 
 
 class _Extent(NamedTuple):

@@ -1,13 +1,19 @@
 """Reading /proc/self/mountinfo, whatever paths it holds."""
 
+from pathlib import Path
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gkm.store.linux import mountinfo
 from gkm.store.linux.mountinfo import MountEntry, mounts, parse_mountinfo
 
 # The kernel escapes these four in paths (fs/proc_namespace.c, mangle).
 ESCAPED = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
-names = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1)
+names = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1).filter(
+    lambda name: name not in {".", ".."}
+)
 
 
 def written(text: str) -> str:
@@ -33,6 +39,26 @@ def test_any_path_comes_back(parts: list[str]) -> None:
     (entry,) = parse_mountinfo(line)
     assert entry.target == path
     assert entry.options == f"rw,upperdir={path}"
+
+
+@given(names, names)
+def test_mounts_below_a_directory_are_told_from_its_neighbours(name: str, other: str) -> None:
+    directory = Path(f"/views/{name}")
+    targets = [
+        f"/views/{name}",
+        f"/views/{name}/fs",
+        f"/views/{name}{other}",
+        f"/{other}/views/{name}",
+        "/views",
+    ]
+    text = "".join(
+        f"1 2 0:3 / {written(target)} rw - overlay gkm rw,upperdir={written(str(directory))}\n"
+        for target in targets
+    )
+    with patch.object(mountinfo, "_read", return_value=text):
+        found = mountinfo.mounts_below(directory)
+        assert found == tuple(e for e in mounts() if Path(e.target).is_relative_to(directory))
+    assert [entry.target for entry in found] == targets[:2]
 
 
 def test_the_real_one_has_a_root() -> None:

@@ -34,8 +34,28 @@ def parse_mountinfo(text: str) -> tuple[MountEntry, ...]:
 
 def mounts() -> tuple[MountEntry, ...]:
     """The mounts of this process's namespace. Raises `OSError` where /proc is missing."""
-    data = Path("/proc/self/mountinfo").read_bytes()
-    return parse_mountinfo(data.decode("utf-8", "surrogateescape"))
+    return parse_mountinfo(_read())
+
+
+def mounts_below(directory: Path) -> tuple[MountEntry, ...]:
+    """Those of `mounts` at the absolute path `directory` or below it; the others, of which a node has hundreds, are
+    not parsed. Raises as `mounts`."""
+    lines = _read().split("\n")
+    wanted = _escape(str(directory))
+    below = f"{directory}/"
+    return tuple(
+        entry
+        for entry in parse_mountinfo("\n".join(line for line in lines if wanted in line))
+        if f"{entry.target}/".startswith(below)
+    )
+
+
+def _read() -> str:
+    return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _escape(path: str) -> str:
+    return re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match.group()):03o}", path)
 
 
 def _unescape(text: str) -> str:
