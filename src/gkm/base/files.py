@@ -1,6 +1,6 @@
 """Files and directories that are either whole or absent, also after a power cut.
 
-The pattern everywhere in GKM: write beside the target, fsync, rename, fsync the parent.
+The pattern nearly everywhere in GKM: write beside the target, fsync, rename, fsync the parent.
 """
 
 import contextlib
@@ -21,10 +21,12 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
     """Replace the file at `path` with `data`: readers see the old bytes or the new ones, never a mixture.
 
-    The parent directory must exist. Raises `OSError` and leaves no temporary file behind.
+    Without `durable` this holds until a power cut, after which the file may also be absent or empty: for what is
+    worth nothing after a reboot, since a sync waits for whatever others have to write on that disk. The parent
+    directory must exist. Raises `OSError` and leaves no temporary file behind.
     """
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -33,12 +35,14 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def remove_tree(path: Path) -> None:

@@ -81,20 +81,28 @@ def journal_path(directory: Path) -> Path:
     return directory / _NAME
 
 
-def write_journal(directory: Path, journal: Journal) -> None:
-    """Put the journal into a view's directory. Raises `OSError`."""
-    write_atomic(directory / _NAME, msgspec.json.encode(journal), mode=0o600)
+def write_journal(directory: Path, journal: Journal, *, durable: bool = True) -> None:
+    """Put the journal into a view's directory. Raises `OSError`.
+
+    Without `durable` it may be empty after a power cut: for a view of which nothing is left then that only the
+    journal leads to.
+    """
+    write_atomic(directory / _NAME, msgspec.json.encode(journal), mode=0o600, durable=durable)
 
 
 def read_journal(directory: Path) -> Journal | None:
-    """The journal of the view in `directory`; None when it has none (yet).
+    """The journal of the view in `directory`; None when it has none (yet), or one that a power cut left without its
+    bytes: nothing is mounted of that view any more.
 
     Raises:
         StoreError: it is damaged.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        data = (directory / _NAME).read_bytes()
+        if not data.strip(b"\0"):
+            return None
         try:
-            return msgspec.json.decode((directory / _NAME).read_bytes(), type=Journal)
+            return msgspec.json.decode(data, type=Journal)
         except msgspec.DecodeError as error:
             raise StoreError(f"{directory / _NAME} is damaged: {error}; delete {directory}") from error
     return None

@@ -138,6 +138,25 @@ async def test_kubelets_looks_at_a_volume_read_nothing_however_many_there_are(
             await kubelet.unpublish(node.target(pod))
 
 
+@pytest.mark.parametrize("users", [True, False], ids=["overlay", "copy"])
+async def test_no_call_waits_for_what_others_write_to_the_disk(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, users: bool
+) -> None:
+    tree = seal_files(node.store, triton_files("add"), name="c")
+    node.caches.say(CacheName(CacheKind.GKM_CACHE, "team", "c"), Answer(digest=tree.digest))
+    pod = node.pod("1", host_users=users)
+    node.store.relocated(tree, ROOT)
+    synced: list[int] = []
+    for name in ("fsync", "fdatasync", "sync"):
+        monkeypatch.setattr(os, name, lambda *fds: synced.extend(fds or [-1]))
+    async with node.running() as kubelet:
+        node.target(pod).parent.mkdir(parents=True)
+        await kubelet.publish(publish_request(node.target(pod), "c", pod, namespace="team"))
+        await kubelet.unpublish(node.target(pod))
+    assert node.usage.words() == ["mounted", "unmounting", "unmounted"]
+    assert synced == []
+
+
 async def end(node: Node, pod: str) -> None:
     machine = Machine(Views(node.store, node.settings.place), Usage(), busy_seconds=600)
     await machine.restore()

@@ -94,6 +94,17 @@ def test_a_damaged_journal_names_the_directory_to_delete(tmp_path: Path) -> None
     assert read_journal(tmp_path / "none") is None
 
 
+@pytest.mark.parametrize("left", [b"", bytes(700)], ids=["empty", "zeros"])
+def test_a_view_whose_journal_a_power_cut_emptied_is_thrown_away(tmp_path: Path, left: bytes) -> None:
+    store = Store.open(tmp_path / "store")
+    cut = store.layout.mounts / "0123456789abcdef"
+    cut.mkdir()
+    (cut / "journal.json").write_bytes(left)
+    assert read_journal(cut) is None
+    assert Store.open(store.root).mounts() == []
+    assert not cut.exists()
+
+
 def test_a_journal_knows_its_boot(tmp_path: Path) -> None:
     journal = Journal(
         version=1,
