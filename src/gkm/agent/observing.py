@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -93,7 +94,9 @@ class Observer:
             self._poll.unregister(made.fileno())
             del self._by_fd[made.fileno()]
         self._changed.discard(number)
-        self._tell(number, made.finish(), last=True)
+        self._tell(number, made.let_go(), last=True)
+        # Kubelet waits for the answer, and the next pod for this thread.
+        threading.Thread(target=made.close).start()
         tree = self._tree.pop(number)
         if tree not in self._tree.values():
             del self._trees[tree]

@@ -50,12 +50,21 @@ class FanotifyWatch:
             self._early = False
             self._group.unmark()
 
-    def finish(self) -> Observation:
-        """See `Watch.finish`."""
+    def let_go(self) -> Observation:
+        """See `Watch.let_go`."""
         self._group.unmark()
         self.drain()
-        self._group.close()
         return self.so_far()
+
+    def close(self) -> None:
+        """See `Watch.close`."""
+        self._group.close()
+
+    def finish(self) -> Observation:
+        """See `Watch.finish`."""
+        seen = self.let_go()
+        self.close()
+        return seen
 
     def so_far(self) -> Observation:
         """See `Watch.so_far`."""

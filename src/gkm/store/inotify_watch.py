@@ -63,11 +63,20 @@ class InotifyWatch:
                 self._watch(path)
                 self._watch_below(f"{path}/")
 
+    def let_go(self) -> Observation:
+        """See `Watch.let_go`; watches hold no mount."""
+        self.drain()
+        return self.so_far()
+
+    def close(self) -> None:
+        """See `Watch.close`."""
+        self._queue.close()
+
     def finish(self) -> Observation:
         """See `Watch.finish`."""
-        self.drain()
-        self._queue.close()
-        return self.so_far()
+        seen = self.let_go()
+        self.close()
+        return seen
 
     def so_far(self) -> Observation:
         """See `Watch.so_far`."""

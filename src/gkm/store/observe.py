@@ -30,6 +30,13 @@ class NoWatch:
         """The observation ``none``, with its reason."""
         return Observation("none", self._reason)
 
+    def let_go(self) -> Observation:
+        """The same."""
+        return self.so_far()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
     def finish(self) -> Observation:
         """The same."""
         return self.so_far()
