@@ -53,6 +53,10 @@ def show_footprint(found: Footprint) -> None:
     share = 100 * found.cpu_seconds / found.seconds
     print(f"agent with {found.mounts} mounts at rest: PSS {total:.0f} MiB; RSS (PSS) of each: {held}")
     print(f"    {found.cpu_seconds:.2f} s of CPU in {found.seconds:.0f} s: {share:.2f} % of one core")
+    # volumeStatsAggPeriod in devcluster/node_files.py: two calls on a connection of their own for each volume.
+    print(
+        "    (mostly its answers to a kubelet that asks for figures six times as often as it does by default)"
+    )
 
 
 def show_counting(found: Counting) -> None:
