@@ -36,7 +36,7 @@ class Views:
         self.store = store
         self.place = place
         self._journals = JournalMemory()
-        self._published: dict[Path, Path] = {}
+        self._published: dict[str, Path] = {}
         """By target, the directory of the live view that was seen last: where to look first."""
 
     def prepare(self) -> None:
@@ -48,7 +48,7 @@ class Views:
 
     def find(self, target: Path) -> Found:
         """How `target` stands; call it only while nothing is changed there. Raises `OSError`."""
-        views = [view for view in self.all() if view.target == target]
+        views = [view for view in self.all() if view.journal.target == str(target)]
         return Found(mounted=is_mount_point(target), views=views)
 
     def published(self, target: Path) -> HostedView | None:
@@ -57,7 +57,7 @@ class Views:
         Kubelet asks again and again about each: so that one journal is looked at, and all only where it is no longer
         the one.
         """
-        directory = self._published.get(target)
+        directory = self._published.get(str(target))
         if directory is not None:
             with contextlib.suppress(StoreError):
                 journal = self._journals.read(directory)
@@ -73,7 +73,9 @@ class Views:
         """
         views = host.hosted_views(self.store.layout, self.place, self._journals.read)
         self._journals.keep({view.directory for view in views})
-        self._published = {view.target: view.directory for view in views if view.journal.state == "live"}
+        self._published = {
+            view.journal.target: view.directory for view in views if view.journal.state == "live"
+        }
         return views
 
     def start_plan(self) -> StartPlan:

@@ -173,10 +173,9 @@ def hosted_views(
     for directory in (*on_disk, *in_memory):
         with contextlib.suppress(StoreError):
             journal = read(directory)
-            if journal is not None and journal.private is not None:
-                private = Path(journal.private)
-                if private.parent.parent == place:
-                    found.append(HostedView(directory, journal))
+            # As text: this is asked of every view of the node, several times for each of a pod's.
+            if journal is not None and journal.private == f"{place}/{directory.name}/fs":
+                found.append(HostedView(directory, journal))
     return found
 
 
