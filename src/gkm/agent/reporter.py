@@ -1,10 +1,13 @@
 """The reporting controller: makes this node's reports say what `gkm.agent.report` computes. Keys are reports.
 
-A report is written when it says something else than before, and deleted when there is nothing to say. Its owner
+A report is written when it says something else than before, and deleted when there is nothing to say; at once, and
+then at most once a second, for while a node's pods all start or end it changes with each call of kubelet's. Its owner
 is the Node, so it goes with it.
 """
 
 import contextlib
+import math
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -25,6 +28,8 @@ from gkm.kube.store import Store
 Report = GKMCacheNode | ClusterGKMCacheNode
 
 _SETTLE_SECONDS = 1.0
+_APART_SECONDS = 1.0
+"""Between two writes of one report."""
 
 
 class Reporter:
@@ -42,6 +47,7 @@ class Reporter:
         cluster_reports: Store[ClusterGKMCacheNode],
         node: Callable[[], Node | None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._facts = facts
@@ -49,9 +55,14 @@ class Reporter:
         self._cluster_reports = cluster_reports
         self._node = node
         self._now = now
+        self._clock = clock
+        self._written: dict[Key, float] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Make the report at `key` say what is so."""
+        soon = self._written.get(key, -math.inf) + _APART_SECONDS - self._clock()
+        if soon > 0:
+            return Result(requeue_after=soon)
         node, facts = self._node(), self._facts()
         if node is None:
             return Result()  # its arrival wakes us
@@ -89,6 +100,7 @@ class Reporter:
             await self._client.patch(REPORTS, key.name, body, key.namespace, subresource="status")
         else:
             await self._client.patch(CLUSTER_REPORTS, key.name, body, subresource="status")
+        self._written[key] = self._clock()  # what failed is tried again by the controller's own clock
 
     async def _apply(self, key: Key, metadata: ObjectMeta) -> Report:
         if key.namespace:
@@ -97,6 +109,7 @@ class Reporter:
 
     async def _delete(self, key: Key, present: Report) -> None:
         uid = present.metadata.uid or ""
+        self._written.pop(key, None)
         with contextlib.suppress(NotFoundError):
             if key.namespace:
                 await self._client.delete(REPORTS, key.name, key.namespace, uid=uid)
