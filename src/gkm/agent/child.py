@@ -38,6 +38,9 @@ _HANDED_ON = frozenset(
     | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
     | {"http_proxy", "https_proxy", "no_proxy", "all_proxy"}
 )
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(256 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""Pieces of a layer come and go by the thousand. What glibc is given back of them it would return to the kernel,
+which gives it out again page by page, zeroed: a tenth of the time that unpacking takes (mallopt(3))."""
 _LAST_WORDS = 2000
 
 # -I: neither PYTHON* variables nor the working directory say what is imported.
@@ -62,7 +65,7 @@ class Extractor:
         self.identity = identity
         self._program = program
         self._silent_seconds = silent_seconds
-        self._environ = {name: value for name, value in environ.items() if name in _HANDED_ON}
+        self._environ = {name: value for name, value in environ.items() if name in _HANDED_ON} | _MALLOC
         self._spare = Spare(lambda: self._start(_STAGE))
 
     def keep_ready(self, *, wanted: bool) -> None:
