@@ -18,7 +18,8 @@ class FanotifyWatch:
     """Sees every open of the mount at `view`, by whatever process and through whatever bind mount.
 
     Once all of `wanted` (relative paths) were seen it stops listening: nothing more is to be learned. Where they
-    are given, an opened file that is none of them need not be placed for the observation to be complete.
+    are given, an opened file that is none of them is not told of, and need not be placed for the observation to be
+    complete.
     Raises `OSError` where the kernel refuses.
     """
 
@@ -90,9 +91,10 @@ class FanotifyWatch:
         self._note_by_file(path, fd)
 
     def _saw(self, name: str) -> None:
-        if name not in self._opened:
+        # A workload can make up names without end, and open them.
+        if name not in self._opened and (name in self._all or not self._all):
             self._opened.add(name)
-            self._unseen -= name in self._all
+            self._unseen -= 1
 
     def _note_by_file(self, path: str, fd: int) -> None:
         """The same for a file whose path tells nothing: a part of the view may be mounted alone (``subPath``)."""

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -23,11 +24,13 @@ class InotifyWatch:
     """Sees opens below `view`, directory by directory; directories made meanwhile are watched as they come.
 
     What is opened in a new directory before its watch stands goes unseen. It cannot be a hit: the workload made
-    it. Raises `OSError` where not even the first watch can be had.
+    it. Where `wanted` (relative paths) are given, no others are told of. Raises `OSError` where not even the first
+    watch can be had.
     """
 
-    def __init__(self, view: Path) -> None:
+    def __init__(self, view: Path, wanted: Iterable[str] = ()) -> None:
         self._view = view
+        self._wanted = frozenset(wanted)
         self._names: dict[int, str] = {}
         self._opened: set[str] = set()
         self._reason: str | None = None
@@ -57,7 +60,8 @@ class InotifyWatch:
                 continue
             path = f"{parent}{event.name}"
             if not event.mask & IN_ISDIR:
-                if event.mask & IN_OPEN:
+                # A workload can make up names without end, and open them.
+                if event.mask & IN_OPEN and (path in self._wanted or not self._wanted):
                     self._opened.add(path)
             elif event.mask & (IN_CREATE | IN_MOVED_TO):
                 self._watch(path)

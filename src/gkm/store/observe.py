@@ -43,7 +43,7 @@ class NoWatch:
 
 
 def watch(view: Path, wanted: Iterable[str] = (), *, mounted: bool = True) -> Watch:
-    """Start observing the view.
+    """Start observing the view; of its files only those in `wanted` (relative paths), unless there are none.
 
     `mounted` says that a filesystem of its own stands at `view`; without one (mode ``copy``) a fanotify mark
     would listen to the whole disk, so inotify is taken.
@@ -55,7 +55,7 @@ def watch(view: Path, wanted: Iterable[str] = (), *, mounted: bool = True) -> Wa
         except OSError as error:
             refusals.append(f"fanotify: {error.strerror}")
     try:
-        return InotifyWatch(view)
+        return InotifyWatch(view, wanted)
     except OSError as error:
         refusals.append(f"inotify: {error.strerror}")
     return NoWatch("; ".join(refusals))
