@@ -12,7 +12,8 @@ class Observation(NamedTuple):
     fs.inotify.max_user_watches), ``Unwatched`` (a directory that could not be watched, say for its mode),
     ``Unplaced`` (an opened file could not be told from others), or why nothing could be observed."""
     opened: frozenset[str] = frozenset()
-    """POSIX paths relative to the view, of files opened at least once. Directories are not among them."""
+    """POSIX paths relative to the view, of files opened at least once; only of those that matter, where it was said
+    which do. Directories are not among them."""
 
 
 class Watch(Protocol):

@@ -78,7 +78,7 @@ def test_an_ordinary_user_gets_an_overlay_with_relocated_paths(user: OrdinaryUse
     assert f"{result['view']}/{ENTRY}/add.cubin" in result["upper"]["out"]
     assert result["upper"][f"{ENTRY}/add.cubin"] == "x\n"
     assert (result["upper"]["uid"], result["upper"]["gid"]) == (f"{user.uid}\n", f"{user.gid}\n")
-    assert f"{ENTRY}/__grp__add.json" in result["opened"]
+    assert result["opened"] == [f"{ENTRY}/add.cubin"]
     assert result["kind"] == "complete"
     assert left_behind(store) == []
 
@@ -110,13 +110,11 @@ def test_a_directory_that_hands_its_group_down_does_not_break_the_first_write(us
 def test_where_namespaces_are_refused_a_copy_serves_and_says_why(store: Store) -> None:
     """No capabilities and a limit of zero user namespaces, as hardened hosts and some containers have it."""
     tree = seal_files(store, triton_files("add"))
-    command = program_command(
-        store.root, ["grep", "-q", "x", f"VIEW/{ENTRY}/__grp__add.json"], digest=tree.digest
-    )
+    command = program_command(store.root, ["grep", "-q", "x", f"VIEW/{ENTRY}/add.cubin"], digest=tree.digest)
     harden = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all -- "$@"'
     result = json.loads(in_user_namespace(harden, command))
     assert result["mode"] == Mode.COPY
-    assert result["opened"] == [f"{ENTRY}/__grp__add.json"]
+    assert result["opened"] == [f"{ENTRY}/add.cubin"]
     probe = [sys.executable, "-P", "-m", "gkm.store.probe"]
     with store.scratch() as scratch:
         _, refusals = json.loads(in_user_namespace(harden, [*probe, str(scratch)]))
